@@ -1,0 +1,19 @@
+"""Suite-wide settings: one torch thread per process, and how hard Hypothesis looks."""
+
+import os
+
+import torch
+from hypothesis import HealthCheck, settings
+
+# The suite runs one process per core; more threads than that only wait for each other.
+torch.set_num_threads(1)
+
+settings.register_profile(
+    "local",
+    deadline=None,  # the first call of a kernel is slow on any machine
+    max_examples=int(os.environ.get("APPORTION_EXAMPLES", "60")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# A build must not fail for a reason that its change did not bring: same examples every time.
+settings.register_profile("ci", settings.get_profile("local"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
