@@ -1,4 +1,4 @@
-"""Suite-wide settings: one torch thread per process, and how hard Hypothesis looks."""
+"""Suite-wide settings: one torch thread per process, no network, and how hard Hypothesis looks."""
 
 import os
 
@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, settings
 
 # The suite runs one process per core; more threads than that only wait for each other.
 torch.set_num_threads(1)
+# Nothing in the suite may load a model or a data set from a hub; say so at once instead of timing out.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 settings.register_profile(
     "local",

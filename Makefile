@@ -1,0 +1,68 @@
+# Every target sets up .venv by itself. Needs make and a Python >= 3.11 with venv; nothing else, and no GPU.
+
+PYTHON ?= python3
+# What pip may choose, the build of torch included. Another set: make test CONSTRAINTS=mine.txt
+CONSTRAINTS ?= constraints/cpu.txt
+# Test processes, each with one thread: this many cores are busy.
+JOBS ?= 2
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c $(CONSTRAINTS)
+METADATA := pyproject.toml $(CONSTRAINTS)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help venv demo test check bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+
+venv: $(VENV)/.demo ## only set up .venv with the command-line program
+
+demo: $(VENV)/.demo ## score and audit the rollouts that the package ships
+	$(BIN)/apportion demo
+
+# One thread per test process: they share the cores, and torch's own threads would only wait for each other.
+test check: export OMP_NUM_THREADS = 1
+
+test: $(VENV)/.test ## run the tests and the doctests, those against TRL's and veRL's own code included
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+check: $(VENV)/.check ## lint, formatting, strict types, doctests and the public surface
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q apportion tests/test_exports.py
+
+bench: $(VENV)/.test ## run every bench_*.py in benchmarks/
+	@find benchmarks -name 'bench_*.py' | sort | while read -r script; do \
+	  echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+clean: ## remove caches and build outputs; .venv stays
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "apportion needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp is written only after its install went through, so an interrupted one is tried again.
+$(VENV)/.demo: $(BIN)/python $(METADATA)
+	@echo "installing apportion into $(VENV) (a minute or two the first time)"
+	@$(PIP) -e '.[cli]'
+	@touch $@
+
+$(VENV)/.test: $(BIN)/python $(METADATA)
+	@echo "installing apportion, TRL, veRL and the test tools into $(VENV) (a few minutes the first time)"
+	@$(PIP) -e '.[cli,parquet,test,trl,verl]'
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.check: $(VENV)/.test
+	@echo "installing the linters into $(VENV)"
+	@$(PIP) -e '.[dev]'
+	@touch $@
