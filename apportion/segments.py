@@ -1,0 +1,100 @@
+"""Kernels over ragged data: one flat tensor and the length of every segment. No loop over segments or elements.
+
+    values   a b c | d | e f        lengths = [3, 1, 2]
+    owners   0 0 0   1   2 2
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+__all__ = ["PoolHow", "gather_segments", "owners", "pool", "reverse_scan", "starts"]
+
+PoolHow: TypeAlias = Literal["sum", "mean", "last", "min", "max"]
+
+
+def owners(lengths: Tensor) -> Tensor:
+    """int64[N]: the segment of every element.
+
+    Example:
+        >>> owners(torch.tensor([3, 0, 2])).tolist()
+        [0, 0, 0, 2, 2]
+    """
+    return torch.repeat_interleave(lengths)
+
+
+def starts(lengths: Tensor) -> Tensor:
+    """int64[S]: the index of the first element of every segment.
+
+    Example:
+        >>> starts(torch.tensor([3, 0, 2])).tolist()
+        [0, 3, 3]
+    """
+    return torch.cumsum(lengths, 0) - lengths
+
+
+def pool(values: Tensor, lengths: Tensor, how: PoolHow) -> Tensor:
+    """One value per segment. The sum and mean of an empty segment are 0; min, max and last of one are 0 as well.
+
+    Example:
+        >>> pool(torch.tensor([1.0, 2.0, 6.0]), torch.tensor([2, 0, 1]), "mean").tolist()
+        [1.5, 0.0, 6.0]
+    """
+    if how == "last":
+        ends = torch.cumsum(lengths, 0) - 1
+        if not values.numel():
+            return values.new_zeros(lengths.shape)
+        return torch.where(lengths > 0, values[ends.clamp_min(0)], 0)
+    if not values.is_floating_point():
+        return pool(values.double(), lengths, how).to(values.dtype)
+    if how in ("sum", "mean"):
+        total: Tensor = torch.segment_reduce(values, "sum", lengths=lengths, unsafe=True, initial=0)
+        return total if how == "sum" else total / lengths.clamp_min(1)
+    reduced: Tensor = torch.segment_reduce(values, how, lengths=lengths, unsafe=True, initial=0 if not values.numel() else None)
+    return torch.where(lengths > 0, reduced, 0)
+
+
+def gather_segments(lengths: Tensor, index: Tensor) -> Tensor:
+    """Element positions of the chosen segments, in the order chosen.
+
+    Example:
+        >>> gather_segments(torch.tensor([3, 1, 2]), torch.tensor([2, 0])).tolist()
+        [4, 5, 0, 1, 2]
+    """
+    chosen = lengths[index]
+    base = starts(lengths)[index] - starts(chosen)
+    return torch.repeat_interleave(base, chosen) + torch.arange(int(chosen.sum()), device=lengths.device)
+
+
+def reverse_scan(values: Tensor, lengths: Tensor, discount: float | Tensor = 1.0) -> Tensor:
+    """Discounted sum from every element to the end of its segment.
+
+        y[i] = x[i] + discount * y[i+1]        y[last] = x[last]
+
+    Args:
+        values: float[N].
+        lengths: int64[S], their sum is N.
+        discount: one number, or float[S] with one per segment.
+
+    Doubling scan: log2(longest segment) passes, exact isolation between segments (no value crosses a border, not even
+    as rounding), differentiable.
+
+    Example:
+        >>> reverse_scan(torch.tensor([1.0, 1.0, 1.0, 5.0]), torch.tensor([3, 1]), 0.5).tolist()
+        [1.75, 1.5, 1.0, 5.0]
+    """
+    if not values.numel():
+        return values
+    owner = owners(lengths)
+    remaining = (torch.cumsum(lengths, 0) - 1)[owner] - torch.arange(values.numel(), device=values.device)
+    factor = discount[owner].to(values.dtype) if isinstance(discount, Tensor) else values.new_full((1,), discount)
+    total, step, longest = values, 1, int(lengths.max())
+    while step < longest:
+        reached = torch.where(remaining[:-step] >= step, total[step:], 0)
+        head = factor[:-step] if factor.numel() > 1 else factor
+        total = torch.cat((total[:-step] + head * reached, total[-step:]))
+        factor, step = factor * factor, step * 2
+    return total
