@@ -82,10 +82,8 @@ class Batch:
             return torch.as_tensor(np.concatenate(parts) if parts else np.empty(0)).to(dtype)
 
         def per_token(name: str, default: float) -> list[Any]:
-            columns = [(getattr(t, name), t.policy) for t in trajectories]
-            return [
-                np.full(int(policy.sum()), default) if column is None else column[policy] for column, policy in columns
-            ]
+            columns: list[tuple[Any, Any]] = [(getattr(t, name), t.policy) for t in trajectories]
+            return [np.full(int(m.sum()), default) if column is None else column[m] for column, m in columns]
 
         positions = None
         if any(layout.positions is not None for layout in layouts):
@@ -131,7 +129,12 @@ class Batch:
             turns: B turn counts; default one turn each.
             tokens: policy tokens of every turn, flat; None = text only.
             ids: B unique names; default "0", "1", ...
-            lead, gaps, positions, own, status, token_columns: as the attributes.
+            lead: as the attribute; default 0.
+            gaps: as the attribute; default 0.
+            positions: as the attribute.
+            own: as the attribute.
+            status: B names; default "terminated".
+            token_columns: as the attribute.
 
         Example:
             >>> b = Batch.of(groups=["q", "q"], turns=[2, 1], tokens=[2, 3, 4])
@@ -145,10 +148,10 @@ class Batch:
         if len(set(names)) != size:
             twice = sorted({name for name in names if names.count(name) > 1})[:10] if size < 10_000 else "several"
             raise InvalidArgument("ids", twice, f"{size} different ids, one per trajectory")
-        turn_counts = _lengths("turns", [1] * size if turns is None else turns, size)
+        turn_counts = segments.checked_lengths("turns", [1] * size if turns is None else turns, size)
         n_turns = int(turn_counts.sum())
-        token_counts = None if tokens is None else _lengths("tokens", tokens, n_turns)
-        order = {group: None for group in groups}
+        token_counts = None if tokens is None else segments.checked_lengths("tokens", tokens, n_turns)
+        order = dict.fromkeys(groups)
         number = {group: i for i, group in enumerate(order)}
         made = cls(
             ids=names,
@@ -156,8 +159,10 @@ class Batch:
             group=torch.tensor([number[group] for group in groups], dtype=torch.int64),
             turns=turn_counts,
             tokens=token_counts,
-            lead=_lengths("lead", torch.zeros(size, dtype=torch.int64) if lead is None else lead, size),
-            gaps=_lengths("gaps", torch.zeros(n_turns, dtype=torch.int64) if gaps is None else gaps, n_turns),
+            lead=segments.checked_lengths("lead", torch.zeros(size, dtype=torch.int64) if lead is None else lead, size),
+            gaps=segments.checked_lengths(
+                "gaps", torch.zeros(n_turns, dtype=torch.int64) if gaps is None else gaps, n_turns
+            ),
             positions=positions,
             own=own,
             status=torch.tensor([STATUSES.index(s) for s in status or ["terminated"] * size], dtype=torch.int64),
@@ -185,19 +190,8 @@ class Batch:
         """
         if mask.ndim != 2 or mask.shape[0] != len(groups):
             raise InvalidArgument("mask", tuple(mask.shape), f"shape [{len(groups)}, T], one row per group id")
-        written = mask != 0
-        size, width = written.shape
-        edge = torch.zeros(size, 1, dtype=torch.int8, device=mask.device)
-        change = torch.diff(written.to(torch.int8), dim=1, prepend=edge, append=edge)
-        row, start = torch.nonzero(change == 1, as_tuple=True)
-        stop = torch.nonzero(change == -1, as_tuple=True)[1]
-        turns = torch.bincount(row, minlength=size)
-        last = torch.cumsum(turns, 0) - 1
-        follows = torch.cat((start[1:], start.new_full((1,), width)))[: start.numel()]
-        follows[last[turns > 0]] = width
-        lead = torch.full((size,), width, dtype=torch.int64, device=mask.device)
-        lead[turns > 0] = start[segments.starts(turns)[turns > 0]]
-        return cls.of(groups=groups, ids=ids, turns=turns, tokens=stop - start, lead=lead, gaps=follows - stop)
+        turns, tokens, lead, gaps = segments.runs(mask != 0)
+        return cls.of(groups=groups, ids=ids, turns=turns, tokens=tokens, lead=lead, gaps=gaps)
 
     # -------------------------------------------------------------------------------------------------- structure
 
@@ -384,7 +378,7 @@ class Batch:
             gaps=torch.cat([b.gaps for b in batches]),
             positions=join([offsets(b) for b in batches]),
             own=join([own(b) for b in batches]),
-            status=[STATUSES[i] for b in batches for i in b.status.tolist()],  # type: ignore[misc]
+            status=[STATUSES[i] for b in batches for i in b.status.tolist()],
             token_columns={n: torch.cat([b.token_columns[n] for b in batches]) for n in batches[0].token_columns},
         )
         return replace(made, columns={n: torch.cat([b.columns[n] for b in batches]) for n in batches[0].columns})
@@ -403,12 +397,3 @@ class Batch:
         if self.tokens is None:
             raise InvalidArgument("level", "TOKEN", "TURN or above; these rollouts are text only and have no tokens")
         return self.tokens
-
-
-def _lengths(name: str, value: Tensor | Sequence[int], size: int) -> Tensor:
-    given = torch.as_tensor(value)
-    if given.ndim != 1 or given.numel() != size:
-        raise InvalidArgument(name, tuple(given.shape), f"a flat list of {size} lengths")
-    if given.numel() and (given.is_floating_point() or int(given.min()) < 0):
-        raise InvalidArgument(name, given.tolist()[:20], "whole numbers that are not negative")
-    return given.to(torch.int64)

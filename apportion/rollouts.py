@@ -5,9 +5,9 @@
     policy       0      1        0             1        0             1
                |      |<------ turn 0 ------>|<------ turn 1 ------>|<turn 2>|
 
-Tokens are the ones the inference server saw and returned: nothing here decodes or encodes. `policy` says which tokens the
-policy wrote, `own` which of those the current policy sampled *in this rollout* (False on copied prefixes, expert steps,
-takeovers and hand-appended end tokens). A trajectory may carry text only; then credit is per turn.
+Tokens are the ones the inference server saw and returned: nothing here decodes or encodes. `policy` says which tokens
+the policy wrote, `own` which of those the current policy sampled *in this rollout* (False on copied prefixes, expert
+steps, takeovers and hand-appended end tokens). A trajectory may carry text only; then credit is per turn.
 """
 
 from __future__ import annotations
@@ -263,7 +263,9 @@ class Layout:
         follows = np.append(bounds[1:, 0], policy.size)[: len(bounds)]
         gaps = follows - bounds[:, 0] - lengths
         lead = int(bounds[0, 0]) if len(bounds) else int(policy.size)
-        starts = lead + np.concatenate(([0], np.cumsum(lengths + gaps)))[:-1].astype(np.int64) if len(bounds) else lengths
+        starts = (
+            lead + np.concatenate(([0], np.cumsum(lengths + gaps)))[:-1].astype(np.int64) if len(bounds) else lengths
+        )
         plain = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
         actual = np.flatnonzero(policy)
         return cls(lead, lengths.astype(np.int64), gaps.astype(np.int64), None if (plain == actual).all() else actual)

@@ -1,17 +1,20 @@
 """Kernels over ragged data: one flat tensor and the length of every segment. No loop over segments or elements.
 
-    values   a b c | d | e f        lengths = [3, 1, 2]
-    owners   0 0 0   1   2 2
+values   a b c | d | e f        lengths = [3, 1, 2]
+owners   0 0 0   1   2 2
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-__all__ = ["PoolHow", "gather_segments", "owners", "pool", "reverse_scan", "starts"]
+from apportion.errors import InvalidArgument
+
+__all__ = ["PoolHow", "checked_lengths", "gather_segments", "owners", "pool", "reverse_scan", "runs", "starts"]
 
 PoolHow: TypeAlias = Literal["sum", "mean", "last", "min", "max"]
 
@@ -53,7 +56,9 @@ def pool(values: Tensor, lengths: Tensor, how: PoolHow) -> Tensor:
     if how in ("sum", "mean"):
         total: Tensor = torch.segment_reduce(values, "sum", lengths=lengths, unsafe=True, initial=0)
         return total if how == "sum" else total / lengths.clamp_min(1)
-    reduced: Tensor = torch.segment_reduce(values, how, lengths=lengths, unsafe=True, initial=0 if not values.numel() else None)
+    reduced: Tensor = torch.segment_reduce(
+        values, how, lengths=lengths, unsafe=True, initial=0 if not values.numel() else None
+    )
     return torch.where(lengths > 0, reduced, 0)
 
 
@@ -98,3 +103,38 @@ def reverse_scan(values: Tensor, lengths: Tensor, discount: float | Tensor = 1.0
         total = torch.cat((total[:-step] + head * reached, total[-step:]))
         factor, step = factor * factor, step * 2
     return total
+
+
+def runs(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Lengths of the runs of True in every row of a padded mask.
+
+    Returns:
+        int64[B] runs per row, int64[K] length of each run, int64[B] False before the first run (the whole width where a
+        row has none), int64[K] False after each run.
+
+    Example:
+        >>> [r.tolist() for r in runs(torch.tensor([[0, 1, 1, 0, 1], [0, 0, 0, 0, 0]]) != 0)]
+        [[2, 0], [2, 1], [1, 5], [1, 0]]
+    """
+    size, width = mask.shape
+    edge = torch.zeros(size, 1, dtype=torch.int8, device=mask.device)
+    change = torch.diff(mask.to(torch.int8), dim=1, prepend=edge, append=edge)
+    row, start = torch.nonzero(change == 1, as_tuple=True)
+    stop = torch.nonzero(change == -1, as_tuple=True)[1]
+    count = torch.bincount(row, minlength=size)
+    some = count > 0
+    follows = torch.cat((start[1:], start.new_full((1,), width)))[: start.numel()]
+    follows[(torch.cumsum(count, 0) - 1)[some]] = width
+    lead = torch.full((size,), width, dtype=torch.int64, device=mask.device)
+    lead[some] = start[starts(count)[some]]
+    return count, stop - start, lead, follows - stop
+
+
+def checked_lengths(name: str, value: Tensor | Sequence[int], size: int) -> Tensor:
+    """int64[size] from what a caller gave as lengths, or `InvalidArgument` naming it."""
+    given = torch.as_tensor(value)
+    if given.ndim != 1 or given.numel() != size:
+        raise InvalidArgument(name, tuple(given.shape), f"a flat list of {size} lengths")
+    if given.numel() and (given.is_floating_point() or int(given.min()) < 0):
+        raise InvalidArgument(name, given.tolist()[:20], "whole numbers that are not negative")
+    return given.to(torch.int64)

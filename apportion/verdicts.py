@@ -83,8 +83,8 @@ def presence(verdict: Verdict) -> Presence:
 def as_verdict(value: Any, *, source: str) -> Verdict:
     """What a plain reward function returned, as a verdict.
 
-    `None` is an abstention; a finite number (or bool, or NumPy/torch scalar) is a score; a verdict stays itself; NaN, an
-    infinity, or anything else is a failure that names `source`.
+    `None` is an abstention; a finite number (or bool, or NumPy/torch scalar) is a score; a verdict stays itself; NaN,
+    an infinity, or anything else is a failure that names `source`.
 
     Example:
         >>> as_verdict(True, source="exact_match")

@@ -1,0 +1,1 @@
+"""Estimators: pure functions from reward signals to advantages. They observe nothing and import no observer."""

@@ -1,0 +1,235 @@
+"""`Recipe`: which observers, and one `assign` from their signals to credit. `Credit`: what leaves it, with its ledger.
+
+    rollouts --observe--> verdicts --Recipe.assign--> Credit --> the trainer's loss, or a page to look at
+
+`assign` is pure: no I/O, no randomness, no global state. Whatever changes over training (annealing, running pass rates)
+is the explicit `state` that goes in and comes out; saved beside the model it makes a resumed run give identical credit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from apportion.advantages.aggregation import Aggregation, token_weights
+from apportion.advantages.group_stat import group_statistics
+from apportion.batch import Batch
+from apportion.errors import InvalidArgument, LedgerMismatch, MissingInput, RecipeRefused
+from apportion.rollouts import Level, Trajectory
+from apportion.signal import Signal
+from apportion.verdicts import Verdict
+
+__all__ = ["Credit", "Observer", "Recipe", "State"]
+
+State: TypeAlias = Mapping[str, Any]
+Assign: TypeAlias = Callable[..., Signal | tuple[Signal, State]]
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """What a recipe needs of a reward: `apportion.rewards.Reward` and anything else with these three."""
+
+    @property
+    def name(self) -> str:
+        """Unique within a recipe."""
+
+    @property
+    def level(self) -> Level:
+        """TRAJECTORY or TURN: one verdict for each."""
+
+    def observe(self, trajectories: Sequence[Trajectory]) -> Any:
+        """Verdicts, or an awaitable of them."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Credit:
+    """How much each token (or turn, for text-only rollouts) deserves, and why.
+
+    Attributes:
+        advantages: at the batch's finest level; exactly 0 and not known on tokens that take no part in the loss.
+        aggregation: the loss aggregation that the recipe assumes, see `apportion.advantages.aggregation`.
+        rewards: the signals that were observed, by name.
+        recipe: the name of the recipe.
+    """
+
+    advantages: Signal
+    aggregation: Aggregation
+    rewards: Mapping[str, Signal]
+    recipe: str
+
+    @property
+    def batch(self) -> Batch:
+        """The structure that the credit belongs to."""
+        return self.advantages.batch
+
+    @property
+    def in_loss(self) -> Tensor:
+        """bool: the tokens (turns) that take part in the loss and in its denominators."""
+        return self.advantages.known
+
+    def ledger(self, level: Level | None = None) -> dict[str, Tensor]:
+        """The advantage of every element, split into its named causes."""
+        return self.advantages.ledger(level)
+
+    def padded(self, *, width: int | None = None, dtype: torch.dtype = torch.float32) -> Tensor:
+        """[B, width] advantages for a trainer, exactly 0 on every token outside the loss.
+
+        Raises:
+            LedgerMismatch: an advantage too large for `dtype`.
+        """
+        door = self.advantages.values.to(dtype)
+        if not bool(torch.isfinite(door).all()):
+            raise LedgerMismatch(
+                f"an advantage of {float(self.advantages.values.abs().max()):.3g} does not fit {dtype}"
+            )
+        return self.batch.pad(door, width=width)
+
+    def loss_weights(self, *, constant: float | None = None) -> Tensor:
+        """float64[N]: the weight of each token's loss under the recipe's aggregation."""
+        return token_weights(self.batch, self.aggregation, in_loss=self.in_loss, constant=constant)
+
+    def diagnostics(self) -> dict[str, float]:
+        """What to log every step: group states per reward, missing shares, and the credit itself.
+
+        A group is dead for a reward when its known values are constant, whatever the estimator scales by.
+        """
+        a = self.advantages
+        known, n = a.values[a.known], max(a.values.numel(), 1)
+        result = {
+            "credit/mean": float(known.mean()) if known.numel() else 0.0,
+            "credit/std": float(known.std(correction=0)) if known.numel() else 0.0,
+            "credit/zero_share": float((known == 0).sum()) / max(known.numel(), 1),
+            "credit/out_of_loss_share": 1.0 - known.numel() / n,
+        }
+        group_of = a.batch.owner(a.level, Level.GROUP)
+        moving = torch.zeros(a.batch.size(Level.GROUP), dtype=torch.float64, device=a.batch.device)
+        moving = moving.index_add(0, group_of, (a.values != 0).to(torch.float64))
+        result["groups/without_credit_share"] = float((moving == 0).to(torch.float64).mean())
+        for name, term in a.ledger().items():
+            used = term[a.known]
+            result[f"terms/{name}/mean"] = float(used.mean()) if used.numel() else 0.0
+            result[f"terms/{name}/std"] = float(used.std(correction=0)) if used.numel() else 0.0
+        for name, reward in self.rewards.items():
+            stats = group_statistics(reward)
+            some = stats.count > 0
+            result[f"rewards/{name}/missing_share"] = 1.0 - float(reward.known.to(torch.float64).mean())
+            if bool(reward.known.any()):
+                result[f"rewards/{name}/mean"] = float(reward.values[reward.known].mean())
+            result[f"groups/{name}/dead_share"] = float((stats.constant & some).to(torch.float64).mean())
+            result[f"groups/{name}/effective_n"] = float(stats.count.to(torch.float64).mean())
+        return result
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Recipe:
+    """Observers and how their signals become credit.
+
+    Attributes:
+        name: shown in every output.
+        observers: rewards with unique names; `observe` of each yields verdicts.
+        assign_signals: (batch, signals, *, step, state) -> Signal, or (Signal, new state) for a recipe with state.
+        aggregation: the loss aggregation that the method assumes.
+        scope: "group" when a group's credit depends on that group alone, "batch" when whole steps must stay together.
+        paper: arXiv id or title.
+        needs: columns or facts that rollouts must carry, in words.
+        reconstruction: what is not from the paper but rebuilt; "" when nothing is.
+        parameters: the settings it was made with, for the record.
+        initial_state: the state before the first step.
+        force: "" or the reason why a recipe without a driving reward is wanted all the same.
+
+    Raises:
+        InvalidArgument: no observers, or two of one name.
+        RecipeRefused: only penalties, progress or other shaping: such a recipe is known to teach inaction, endless
+            searching or never submitting. A reward may declare `role = "shaping"`; all others drive.
+
+    Example:
+        >>> from apportion.verdicts import Scored
+        >>> class Outcome:
+        ...     name, level = "outcome", Level.TRAJECTORY
+        ...     def observe(self, trajectories):
+        ...         return [Scored(t.columns["reward"]) for t in trajectories]
+        >>> from apportion.advantages.group_stat import group_stat
+        >>> def assign(batch, signals, *, step, state):
+        ...     return group_stat(signals["outcome"])
+        >>> mine = Recipe(name="mine", observers=[Outcome()], assign_signals=assign, aggregation="token-mean")
+        >>> b = Batch.of(groups=["q", "q"], tokens=[1, 2])
+        >>> credit, _ = mine.assign(b, {"outcome": [Scored(1.0), Scored(0.0)]})
+        >>> [round(v, 4) for v in credit.advantages.values.tolist()]
+        [0.7071, -0.7071, -0.7071]
+    """
+
+    name: str
+    observers: Sequence[Observer]
+    assign_signals: Assign
+    aggregation: Aggregation
+    scope: Literal["group", "batch"] = "group"
+    paper: str = ""
+    needs: Sequence[str] = ()
+    reconstruction: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    initial_state: State = field(default_factory=dict)
+    force: str = ""
+
+    def __post_init__(self) -> None:
+        names = [observer.name for observer in self.observers]
+        if not names or len(set(names)) < len(names):
+            raise InvalidArgument("observers", names, f"at least one observer, each name once, in recipe {self.name!r}")
+        if not self.force and all(getattr(o, "role", "outcome") == "shaping" for o in self.observers):
+            raise RecipeRefused(
+                f"recipe {self.name!r} has only shaping rewards ({', '.join(names)}). Penalties alone teach inaction, "
+                "progress alone teaches never to finish: add the outcome (e.g. apportion.rewards.outcome()), or pass "
+                "force='why' if you want this all the same"
+            )
+
+    def assign(
+        self,
+        batch: Batch,
+        verdicts: Mapping[str, Sequence[Verdict] | Sequence[Sequence[Verdict]]],
+        *,
+        step: int | None = None,
+        state: State | None = None,
+    ) -> tuple[Credit, State]:
+        """Credit for a batch, and the state after it.
+
+        Args:
+            batch: whole groups; for scope "batch", everything of one step.
+            verdicts: for every observer, one verdict per trajectory, or per turn nested by trajectory.
+            step: the training step, for schedules.
+            state: what the previous call returned; default the initial state.
+
+        Raises:
+            MissingInput: verdicts of an observer are absent.
+            InvalidArgument: a wrong number of verdicts.
+            LedgerMismatch: the recipe's terms do not sum to its advantages.
+        """
+        missing = [o.name for o in self.observers if o.name not in verdicts]
+        if missing:
+            raise MissingInput(f"recipe {self.name!r}", f"verdicts of {', '.join(missing)}", "run observe() first")
+        signals = {o.name: _signal(batch, o, verdicts[o.name]) for o in self.observers}
+        before = dict(self.initial_state if state is None else state)
+        made = self.assign_signals(batch, signals, step=step, state=before)
+        advantages, after = made if isinstance(made, tuple) else (made, before)
+        advantages = advantages.spread(batch.finest).neutral()
+        if batch.own is not None:
+            advantages = advantages.masked(batch.own)
+        credit = Credit(advantages=advantages.check(), aggregation=self.aggregation, rewards=signals, recipe=self.name)
+        return credit, after
+
+
+def _signal(batch: Batch, observer: Observer, verdicts: Sequence[Any]) -> Signal:
+    if len(verdicts) != len(batch):
+        raise InvalidArgument(
+            "verdicts", len(verdicts), f"{len(batch)} entries of {observer.name!r}, one per trajectory"
+        )
+    if observer.level == Level.TRAJECTORY:
+        return Signal.from_verdicts(batch, observer.level, verdicts, name=observer.name)
+    counts = batch.turns.tolist()
+    pairs = zip(batch.ids, verdicts, counts, strict=True)
+    wrong = [f"{name}: {len(row)} for {n} turns" for name, row, n in pairs if len(row) != n]
+    if wrong:
+        raise InvalidArgument("verdicts", wrong[:10], f"one verdict of {observer.name!r} per turn")
+    return Signal.from_verdicts(batch, Level.TURN, [v for row in verdicts for v in row], name=observer.name)
