@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -140,7 +142,7 @@ def test_layout_puts_every_policy_token_where_the_mask_has_it(mask: list[bool], 
     """From runs, and from any spans cut into the response, offsets are exactly the positions of the mask."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(mask)), max_size=6)))
     bounds = [0, *cuts, len(mask)]
-    spans = [Turn(span=pair) for pair in zip(bounds, bounds[1:], strict=False)]
+    spans = [Turn(span=pair) for pair in itertools.pairwise(bounds)]
     for turns in ([], spans):
         t = rollout(response_ids=range(len(mask)), policy=mask, turns=turns)
         b = Batch.pack([t, rollout(id="other", response_ids=[1, 2, 3], policy=[0, 1, 1])])
