@@ -84,7 +84,8 @@ def reweight(
 
         A'_t = A_t * w_assumed(t) / w_trainer(t)
 
-    The trainer's weights count the tokens that are in its loss; here they are the ones where the advantages are known.
+    The method's denominators count the tokens where the advantages are known; the trainer's count every policy token of
+    the batch, since it does not know which ones left the loss.
 
     Example:
         >>> b = Batch.of(groups=["q", "q"], tokens=[1, 3])
@@ -95,6 +96,6 @@ def reweight(
     """
     tokens = advantages.spread(Level.TOKEN)
     have = token_weights(tokens.batch, assumed, in_loss=tokens.known, constant=assumed_constant)
-    want = token_weights(tokens.batch, trainer, in_loss=tokens.known, constant=trainer_constant)
+    want = token_weights(tokens.batch, trainer, constant=trainer_constant)
     factor = torch.where(want > 0, have / torch.where(want > 0, want, 1.0), 0.0)
     return tokens.scaled(factor, Level.TOKEN)
