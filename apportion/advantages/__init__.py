@@ -1,1 +1,61 @@
 """Estimators: pure functions from reward signals to advantages. They observe nothing and import no observer."""
+
+from apportion.advantages.aggregation import Aggregation, reweight, token_weights
+from apportion.advantages.by_source import by_source
+from apportion.advantages.channel import channel, group_center
+from apportion.advantages.combine import gate, normalize_then_sum, per_channel, sum_then_normalize
+from apportion.advantages.dialect import DIALECTS, Dialect, dialect
+from apportion.advantages.dr_grpo import dr_grpo
+from apportion.advantages.gdpo import gdpo
+from apportion.advantages.gpg import gpg
+from apportion.advantages.group_stat import GroupStatistics, group_stat, group_statistics
+from apportion.advantages.grpo import grpo
+from apportion.advantages.maxrl import maxrl
+from apportion.advantages.mc_grpo import mc_grpo
+from apportion.advantages.opo import opo
+from apportion.advantages.padded import padded_advantages
+from apportion.advantages.pass_at_k import pass_at_k
+from apportion.advantages.pass_at_k_top import pass_at_k_top
+from apportion.advantages.place import on_last_token
+from apportion.advantages.reinforce_pp import reinforce_pp, reinforce_pp_baseline
+from apportion.advantages.remax import remax
+from apportion.advantages.return_to_go import return_to_go
+from apportion.advantages.rloo import rloo
+from apportion.advantages.whiten import whiten, whitening_skipped
+
+__all__ = [
+    "DIALECTS",
+    "Aggregation",
+    "Dialect",
+    "GroupStatistics",
+    "by_source",
+    "channel",
+    "dialect",
+    "dr_grpo",
+    "gate",
+    "gdpo",
+    "gpg",
+    "group_center",
+    "group_stat",
+    "group_statistics",
+    "grpo",
+    "maxrl",
+    "mc_grpo",
+    "normalize_then_sum",
+    "on_last_token",
+    "opo",
+    "padded_advantages",
+    "pass_at_k",
+    "pass_at_k_top",
+    "per_channel",
+    "reinforce_pp",
+    "reinforce_pp_baseline",
+    "remax",
+    "return_to_go",
+    "reweight",
+    "rloo",
+    "sum_then_normalize",
+    "token_weights",
+    "whiten",
+    "whitening_skipped",
+]

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
+from apportion.advantages.order import lower_median
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
 from apportion.signal import Signal
@@ -187,10 +188,11 @@ def group_stat(
         raise InvalidArgument("unit", unit, "'element' for a median or mad")
     stats = group_statistics(x, key=key, unit=unit, constant_tol=constant_tol)
     spread = stats if scale_key is None else group_statistics(x, key=scale_key, unit=unit, constant_tol=constant_tol)
-    small = stats.count < minimum
+    # A group of trajectories without tokens has no mass under unit="token", hence no mean to subtract.
+    small = (stats.count < minimum) | (stats.mass <= 0)
     if singleton == "raise" and bool((small & (stats.count > 0)).any()):
         raise InvalidArgument("singleton", "raise", f"at least {minimum} known elements in every group")
-    pivot = _lower_median(x.values, stats)[stats.key] if center == "median" else None
+    pivot = _median(x.values, stats)[stats.key] if center == "median" else None
     factor = _factor(x, stats, spread, center, scale, ddof, eps)
     flat = (stats.constant | small)[stats.key] if center != "none" or scale != "none" else small[stats.key]
     raw = small[stats.key] if singleton == "raw" else torch.zeros_like(flat)
@@ -218,8 +220,8 @@ def _factor(
     if scale == "none":
         return factor
     if scale == "mad":
-        deviation = (x.values - x.values[_lower_median(x.values, spread)[spread.key]]).abs()
-        size = deviation[_lower_median(deviation, spread)][spread.key]
+        deviation = (x.values - x.values[_median(x.values, spread)[spread.key]]).abs()
+        size = deviation[_median(deviation, spread)][spread.key]
     elif scale == "loo_std":
         rest = spread.mass[spread.key] - spread.weight
         far = x.values - spread.mean[spread.key]
@@ -234,15 +236,8 @@ def _factor(
     return factor * torch.where(size > 0, 1.0 / torch.where(size > 0, size + eps, 1.0), 0.0)
 
 
-def _lower_median(values: Tensor, stats: GroupStatistics) -> Tensor:
-    """int64[g]: the element that is the lower median of the known ones of its group (any one for an empty group)."""
-    known = stats.weight > 0
-    order = torch.argsort(torch.where(known, values.detach(), torch.inf), stable=True)
-    order = order[torch.argsort(stats.key[order], stable=True)]
-    size = torch.bincount(stats.key, minlength=stats.count.numel())
-    first = torch.cumsum(size, 0) - size
-    middle = first + (stats.count - 1).clamp_min(0) // 2
-    return order[middle.clamp_max(max(order.numel() - 1, 0))]
+def _median(values: Tensor, stats: GroupStatistics) -> Tensor:
+    return lower_median(values, stats.key, stats.weight > 0, stats.count)
 
 
 def _key(x: Signal, key: Key) -> tuple[Tensor, int]:

@@ -1,0 +1,109 @@
+"""The drop-in door for any trainer with padded tensors: rewards and a mask in, [B, T] advantages out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+from apportion.batch import Batch
+from apportion.errors import InvalidArgument
+from apportion.rollouts import Level
+from apportion.signal import Signal
+
+__all__ = ["Estimator", "MaskedRewards", "padded_advantages"]
+
+Estimator: TypeAlias = Callable[[Signal], Signal]
+MaskedRewards: TypeAlias = Literal["fold", "drop", "refuse"]
+
+
+def padded_advantages(
+    estimator: Estimator,
+    rewards: Tensor | Sequence[float | None],
+    mask: Tensor,
+    groups: Sequence[object],
+    *,
+    masked_rewards: MaskedRewards = "fold",
+    level: Literal["trajectory", "token"] = "trajectory",
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Any estimator of this package on padded tensors.
+
+    Args:
+        estimator: a function of one signal, e.g. `grpo` or `lambda x: grpo(x, dialect="verl")`.
+        rewards: [B], one per row, or [B, T], one per token. None or NaN = missing.
+        mask: [B, T], non-zero where the policy wrote the token and it takes part in the loss.
+        groups: B group ids, in any order.
+        masked_rewards: what happens to token rewards where the mask is 0 (an episode that ends on an observation, a
+            row rejected after sampling): "fold" gives them to the policy token before, "drop" ignores them, "refuse"
+            raises.
+        level: what the estimator is given: a row's reward per "trajectory", or its rewards per policy "token".
+        dtype: of the result; the computation is in float64.
+
+    Returns:
+        [B, T], exactly 0 wherever the mask is 0 or the reward is missing. A row without policy tokens cannot be scored:
+        its reward counts as missing, so it moves no baseline.
+
+    Raises:
+        InvalidArgument: shapes that do not fit, an infinite reward, a per-token level without token rewards, a folded
+            reward before the first policy token of its row, or a masked reward under "refuse" (rows are listed).
+
+    Example:
+        >>> from apportion.advantages import grpo
+        >>> mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+        >>> padded_advantages(grpo, [1.0, 0.0], mask, ["q", "q"])
+        tensor([[ 0.7071,  0.7071,  0.0000],
+                [-0.7071,  0.0000,  0.0000]])
+    """
+    if masked_rewards not in get_args(MaskedRewards):
+        raise InvalidArgument("masked_rewards", masked_rewards, f"one of {', '.join(get_args(MaskedRewards))}")
+    if level not in ("trajectory", "token"):
+        raise InvalidArgument("level", level, "trajectory or token")
+    batch = Batch.from_mask(mask, groups)
+    if not isinstance(rewards, Tensor):
+        rewards = torch.tensor([torch.nan if r is None else float(r) for r in rewards], dtype=torch.float64)
+    rewards = rewards.to(mask.device)
+    if rewards.shape == mask.shape:
+        x = _token_rewards(batch, rewards, mask != 0, masked_rewards)
+        if level == "trajectory":
+            x = _total(x)
+    elif rewards.shape == mask.shape[:1] and level == "trajectory":
+        known = ~torch.isnan(rewards) & (batch.tokens_per_trajectory > 0)
+        x = Signal.of(batch, Level.TRAJECTORY, rewards, name="reward", known=known)
+    else:
+        wanted = f"shape {tuple(mask.shape)}" + (f" or {tuple(mask.shape[:1])}" if level == "trajectory" else "")
+        raise InvalidArgument("rewards", tuple(rewards.shape), wanted)
+    made = estimator(x).spread(Level.TOKEN)
+    return made.batch.pad(made.values.to(dtype), width=mask.shape[1])
+
+
+def _token_rewards(batch: Batch, rewards: Tensor, written: Tensor, masked_rewards: MaskedRewards) -> Signal:
+    wide = rewards.to(torch.float64)
+    outside = ~written & (torch.isnan(wide) | (wide != 0)) & (batch.tokens_per_trajectory > 0)[:, None]
+    if masked_rewards == "refuse" and bool(outside.any()):
+        rows = torch.nonzero(outside.any(1)).flatten()[:10].tolist()
+        raise InvalidArgument("rewards", rows, "rewards on policy tokens only; these rows have some elsewhere")
+    if masked_rewards == "fold":
+        orphan = outside & (torch.cumsum(written, 1) == 0)
+        if bool(orphan.any()):
+            rows = torch.nonzero(orphan.any(1)).flatten()[:10].tolist()
+            raise InvalidArgument("rewards", rows, "no reward before a row's first policy token: nothing earned it")
+        home = torch.cumsum(written.flatten(), 0) - 1
+        flat = torch.where(outside | written, wide, 0.0).flatten()
+        kept = (outside | written).flatten()
+        values = wide.new_zeros(batch.n_tokens).index_add(0, home[kept], flat[kept])
+    else:
+        values = batch.unpad(wide)
+    made = Signal.of(batch, Level.TOKEN, values, name="reward", known=~torch.isnan(values))
+    coarse = rewards.is_floating_point() and rewards.dtype != torch.float64
+    return replace(made, resolution=float(torch.finfo(torch.float32).eps)) if coarse else made
+
+
+def _total(x: Signal) -> Signal:
+    """Sum over a row's tokens; a row with a missing token reward is missing."""
+    total = x.pool(Level.TRAJECTORY, "sum")
+    gaps = x.batch.pool((~x.known).to(torch.float64), Level.TOKEN, Level.TRAJECTORY, "sum")
+    return total.masked(gaps == 0)
