@@ -149,23 +149,23 @@ class Batch:
             twice = sorted({name for name in names if names.count(name) > 1})[:10] if size < 10_000 else "several"
             raise InvalidArgument("ids", twice, f"{size} different ids, one per trajectory")
         turn_counts = segments.checked_lengths("turns", [1] * size if turns is None else turns, size)
-        n_turns = int(turn_counts.sum())
+        n_turns, device = int(turn_counts.sum()), turn_counts.device
         token_counts = None if tokens is None else segments.checked_lengths("tokens", tokens, n_turns)
         order = dict.fromkeys(groups)
         number = {group: i for i, group in enumerate(order)}
         made = cls(
             ids=names,
             group_ids=tuple(str(group) for group in order),
-            group=torch.tensor([number[group] for group in groups], dtype=torch.int64),
+            group=torch.tensor([number[group] for group in groups], dtype=torch.int64, device=device),
             turns=turn_counts,
             tokens=token_counts,
-            lead=segments.checked_lengths("lead", torch.zeros(size, dtype=torch.int64) if lead is None else lead, size),
-            gaps=segments.checked_lengths(
-                "gaps", torch.zeros(n_turns, dtype=torch.int64) if gaps is None else gaps, n_turns
-            ),
+            lead=segments.checked_lengths("lead", turn_counts.new_zeros(size) if lead is None else lead, size),
+            gaps=segments.checked_lengths("gaps", turn_counts.new_zeros(n_turns) if gaps is None else gaps, n_turns),
             positions=positions,
             own=own,
-            status=torch.tensor([STATUSES.index(s) for s in status or ["terminated"] * size], dtype=torch.int64),
+            status=torch.tensor(
+                [STATUSES.index(s) for s in status or ["terminated"] * size], dtype=torch.int64, device=device
+            ),
             token_columns=dict(token_columns or {}),
         )
         per_token = {"positions": positions, "own": own, **made.token_columns}
@@ -304,22 +304,28 @@ class Batch:
     def pad(self, values: Tensor, *, width: int | None = None, fill: float = 0.0) -> Tensor:
         """Token values [N] as a padded [B, width] tensor, `fill` at every token that the policy did not write."""
         width = int(self.response_lengths.max()) if width is None else width
-        rows = self.owner(Level.TOKEN, Level.TRAJECTORY)
-        if self.n_tokens and int(self.offsets.max()) >= width:
-            raise InvalidArgument("width", width, f"at least {int(self.offsets.max()) + 1}, the longest response")
+        rows = self._need_width(width)
         return values.new_full((len(self), width), fill).index_put((rows, self.offsets), values)
 
     def unpad(self, padded: Tensor) -> Tensor:
         """The policy tokens' values [N] of a padded [B, T] tensor; what lies on other tokens is not looked at."""
         if padded.ndim != 2 or padded.shape[0] != len(self):
             raise InvalidArgument("padded", tuple(padded.shape), f"shape [{len(self)}, T]")
-        return padded[self.owner(Level.TOKEN, Level.TRAJECTORY), self.offsets]
+        return padded[self._need_width(padded.shape[1]), self.offsets]
+
+    def _need_width(self, width: int) -> Tensor:
+        """The row of every policy token, all of which lie inside `width` columns."""
+        if self.n_tokens and int(self.offsets.max()) >= width:
+            raise InvalidArgument(
+                "width", width, f"at least {int(self.offsets.max()) + 1}, up to the last policy token"
+            )
+        return self.owner(Level.TOKEN, Level.TRAJECTORY)
 
     # --------------------------------------------------------------------------------------- selection and moves
 
     def select(self, index: Tensor | Sequence[int]) -> Batch:
-        """The chosen trajectories, in the order chosen; groups that are left empty disappear."""
-        chosen = torch.as_tensor(index, dtype=torch.int64, device=self.device)
+        """The chosen trajectories, in the order chosen, each once; groups that are left empty disappear."""
+        chosen = segments.checked_positions("index", index, len(self)).to(self.device)
         turns = segments.gather_segments(self.turns, chosen)
         kept, group = torch.unique(self.group[chosen], return_inverse=True)
         token = None if self.tokens is None else segments.gather_segments(self.tokens, turns)

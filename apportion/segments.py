@@ -14,7 +14,17 @@ from torch import Tensor
 
 from apportion.errors import InvalidArgument
 
-__all__ = ["PoolHow", "checked_lengths", "gather_segments", "owners", "pool", "reverse_scan", "runs", "starts"]
+__all__ = [
+    "PoolHow",
+    "checked_lengths",
+    "checked_positions",
+    "gather_segments",
+    "owners",
+    "pool",
+    "reverse_scan",
+    "runs",
+    "starts",
+]
 
 PoolHow: TypeAlias = Literal["sum", "mean", "last", "min", "max"]
 
@@ -138,3 +148,15 @@ def checked_lengths(name: str, value: Tensor | Sequence[int], size: int) -> Tens
     if given.numel() and (given.is_floating_point() or int(given.min()) < 0):
         raise InvalidArgument(name, given.tolist()[:20], "whole numbers that are not negative")
     return given.to(torch.int64)
+
+
+def checked_positions(name: str, value: Tensor | Sequence[int], size: int) -> Tensor:
+    """int64[n] different positions in [0, size), or `InvalidArgument` naming them; a mask is not a list of positions."""
+    given = torch.as_tensor(value)
+    if given.dtype == torch.bool or given.ndim != 1 or (given.numel() and given.is_floating_point()):
+        raise InvalidArgument(name, value, "positions; for a mask, torch.nonzero(mask).flatten()")
+    positions = given.to(torch.int64)
+    inside = bool(((positions >= 0) & (positions < size)).all())
+    if not inside or int(torch.unique(positions).numel()) < positions.numel():
+        raise InvalidArgument(name, positions.tolist()[:20], f"different positions in [0, {size})")
+    return positions

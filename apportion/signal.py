@@ -292,6 +292,8 @@ class Signal:
         """
         if level == self.level:
             return self
+        if level == Level.GROUP and how == "last":
+            raise InvalidArgument("how", how, "sum, mean, min or max; a group has no order")
         b, known = self.batch, self.known
 
         def up(values: Tensor, method: PoolHow) -> Tensor:

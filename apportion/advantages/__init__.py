@@ -17,7 +17,7 @@ from apportion.advantages.padded import padded_advantages
 from apportion.advantages.pass_at_k import pass_at_k
 from apportion.advantages.pass_at_k_top import pass_at_k_top
 from apportion.advantages.place import on_last_token
-from apportion.advantages.reinforce_pp import reinforce_pp, reinforce_pp_baseline
+from apportion.advantages.reinforce_pp import penalised_rewards, reinforce_pp, reinforce_pp_baseline
 from apportion.advantages.remax import remax
 from apportion.advantages.return_to_go import return_to_go
 from apportion.advantages.rloo import rloo
@@ -47,6 +47,7 @@ __all__ = [
     "padded_advantages",
     "pass_at_k",
     "pass_at_k_top",
+    "penalised_rewards",
     "per_channel",
     "reinforce_pp",
     "reinforce_pp_baseline",

@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias, get_args
 from apportion.advantages.combine import normalize_then_sum
 from apportion.advantages.dialect import Dialect
 from apportion.advantages.dialect import dialect as named
-from apportion.advantages.group_stat import group_stat
-from apportion.advantages.whiten import whiten, whitening_skipped
+from apportion.advantages.whiten import whiten
 from apportion.errors import InvalidArgument
 from apportion.signal import Signal
 
@@ -38,8 +37,8 @@ def gdpo(
             scaling a raw reward changes nothing.
         weights: one per reward; default 1 each.
         final: the last step over "sample" (the reference, TRL), weighted by policy "token" (veRL), or "none".
-        dialect: whose first step, and whose eps in the last: "trl" is also the reference's 1e-4, "verl" 1e-6.
-        variance_eps: under the root of the last step; veRL's "token" form has 1e-8.
+        dialect: whose first step, and whose eps in the last "sample" step; "trl" is the reference code's 1e-4 too.
+        variance_eps: under the root of the last step; 1e-8 with final="token" and dialect="verl" is veRL.
         constant_tol: see `group_stat`.
 
     Returns:
@@ -67,9 +66,8 @@ def gdpo(
     if final == "none":
         return total
     if final == "token":
-        eps = 0.0 if variance_eps else d.eps
-        return whiten(total, unit="token", eps=eps, variance_eps=variance_eps, constant_tol=constant_tol)
-    if d.singleton == "zero" and not whitening_skipped(total):
-        # Every group sums to 0, so the batch mean is 0; subtracting its rounding error would move dead groups off 0.
-        return group_stat(total, key="batch", center="none", scale="std", eps=d.eps, constant_tol=constant_tol)
-    return whiten(total, eps=d.eps, variance_eps=variance_eps, constant_tol=constant_tol)
+        return whiten(total, unit="token", variance_eps=variance_eps, constant_tol=constant_tol)
+    # Unless raw singletons are in it every group sums to 0, hence so does the batch: subtracting the rounding error of
+    # its mean would only move dead groups off 0.
+    center: Literal["mean", "none"] = "mean" if d.singleton == "raw" else "none"
+    return whiten(total, center=center, eps=d.eps, variance_eps=variance_eps, constant_tol=constant_tol)

@@ -13,7 +13,7 @@ from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
 from apportion.signal import Signal
 
-__all__ = ["reinforce_pp", "reinforce_pp_baseline"]
+__all__ = ["penalised_rewards", "reinforce_pp", "reinforce_pp_baseline"]
 
 
 def reinforce_pp(
@@ -28,14 +28,13 @@ def reinforce_pp(
 ) -> Signal:
     """Return-to-go of outcome and KL penalty per token, whitened over all policy tokens of the batch.
 
-        r_t = x on the last policy token - beta * (log pi(y_t) - log pi_ref(y_t))
-        A   = whiten_t( sum_{s >= t} discount^(s-t) r_s )
+        A_t = whiten( sum_{s >= t} discount^(s-t) r_s )        r = penalised_rewards(x)
 
     Args:
         x: the outcome per trajectory (or a reward per turn).
-        beta: KL coefficient; the penalty is the ledger term "kl".
-        logps: float[N] log-probabilities of the policy tokens under the policy, natural log; detached.
-        ref_logps: float[N] the same under the reference.
+        beta: see `penalised_rewards`.
+        logps: see `penalised_rewards`.
+        ref_logps: see `penalised_rewards`.
         discount: gamma, one step per policy token; observation tokens neither count nor carry KL.
         ddof: 1 = sample, 0 = population variance.
         variance_eps: see `whiten`; veRL has 1e-8.
@@ -45,8 +44,7 @@ def reinforce_pp(
         returns are all equal is exactly 0; with one policy token in the batch whitening is skipped, see `whiten`.
 
     Raises:
-        InvalidArgument: a negative beta, beta without both log-probability tensors or they without beta, tensors of a
-            wrong size, or text-only rollouts.
+        InvalidArgument: as `penalised_rewards`.
 
     Example:
         >>> from apportion.quick import rewards_signal
@@ -55,22 +53,54 @@ def reinforce_pp(
 
     Source: arXiv 2501.03262. No group is used, so a constant group is not 0.
     """
+    rewards = penalised_rewards(x, beta=beta, logps=logps, ref_logps=ref_logps)
+    returns = return_to_go(rewards, discount=discount)
+    return whiten(returns.neutral(), ddof=ddof, variance_eps=variance_eps)
+
+
+def penalised_rewards(
+    x: Signal, *, beta: float = 0.0, logps: Tensor | None = None, ref_logps: Tensor | None = None
+) -> Signal:
+    """The outcome on the last policy token and the KL penalty on every one.
+
+        r_t = x on the last policy token - beta * (log pi(y_t) - log pi_ref(y_t))
+
+    Args:
+        x: the outcome per trajectory (or a reward per turn).
+        beta: KL coefficient; the penalty is the ledger term "kl".
+        logps: float[N] log-probabilities of the policy tokens under the policy, natural log; detached.
+        ref_logps: float[N] the same under the reference.
+
+    Returns:
+        Token-level rewards. Tokens of a trajectory without any known reward carry no penalty: they are in no statistic.
+
+    Raises:
+        InvalidArgument: a negative beta, beta without both log-probability tensors or they without beta, tensors of a
+            wrong size or with a value that is not finite, or text-only rollouts.
+
+    Example:
+        >>> from apportion.quick import rewards_signal
+        >>> logps, ref_logps = torch.tensor([-1.0, -1.0]), torch.tensor([-1.5, -1.0])
+        >>> x = rewards_signal([1.0], tokens=[2])
+        >>> penalised_rewards(x, beta=0.5, logps=logps, ref_logps=ref_logps).values.tolist()
+        [-0.25, 1.0]
+    """
     if not beta >= 0:
         raise InvalidArgument("beta", beta, "a number >= 0")
     rewards = on_last_token(x)
     if (logps is None) != (beta == 0) or (ref_logps is None) != (beta == 0):
         given = [name for name, value in (("logps", logps), ("ref_logps", ref_logps)) if value is not None]
         raise InvalidArgument("beta", beta, f"above 0 with logps and ref_logps, 0 without; got {given or 'neither'}")
-    if logps is not None and ref_logps is not None:
-        size = x.batch.n_tokens
-        wrong = [tuple(t.shape) for t in (logps, ref_logps) if t.shape != (size,)]
-        if wrong:
-            raise InvalidArgument("logps", wrong, f"shape ({size},), one per policy token")
-        k1 = logps.detach().to(torch.float64) - ref_logps.detach().to(torch.float64)
-        known = rewards.known
-        rewards = (rewards - beta * Signal.of(x.batch, Level.TOKEN, k1, name="kl", known=known)).masked(known)
-    returns = return_to_go(rewards, discount=discount)
-    return whiten(returns.neutral(), ddof=ddof, variance_eps=variance_eps)
+    if logps is None or ref_logps is None:
+        return rewards
+    size = x.batch.n_tokens
+    wrong = [tuple(t.shape) for t in (logps, ref_logps) if t.shape != (size,)]
+    if wrong:
+        raise InvalidArgument("logps", wrong, f"shape ({size},), one per policy token")
+    k1 = logps.detach().to(torch.float64) - ref_logps.detach().to(torch.float64)
+    scored = x.batch.pool(x.known.to(torch.float64), x.level, Level.TRAJECTORY, "sum") > 0
+    known = x.batch.spread(scored, Level.TRAJECTORY, Level.TOKEN)
+    return rewards - beta * Signal.of(x.batch, Level.TOKEN, k1, name="kl", known=known)
 
 
 def reinforce_pp_baseline(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 
 from apportion.advantages.group_stat import Unit, group_stat, group_statistics
@@ -15,6 +17,7 @@ def whiten(
     x: Signal,
     *,
     unit: Unit = "element",
+    center: Literal["mean", "none"] = "mean",
     ddof: int = 1,
     eps: float = 0.0,
     variance_eps: float = 0.0,
@@ -27,6 +30,7 @@ def whiten(
     Args:
         x: values at any level.
         unit: what counts once: an "element", or a "token" (each element weighs the policy tokens below it).
+        center: "none" divides without subtracting the mean; for values that sum to 0 by construction.
         ddof: 1 = sample, 0 = population variance.
         eps: added to the standard deviation.
         variance_eps: added to the variance under the root; veRL's masked_whiten has 1e-8.
@@ -37,7 +41,7 @@ def whiten(
         elements there is nothing to whiten: x comes back as it is, and `whitening_skipped` says so.
 
     Raises:
-        InvalidArgument: a ddof other than 0 or 1, or a negative epsilon.
+        InvalidArgument: an unknown center, a ddof other than 0 or 1, or a negative epsilon.
 
     Example:
         >>> from apportion.quick import rewards_signal
@@ -48,6 +52,8 @@ def whiten(
     """
     if ddof not in (0, 1):
         raise InvalidArgument("ddof", ddof, "0 (population) or 1 (sample)")
+    if center not in ("mean", "none"):
+        raise InvalidArgument("center", center, "mean or none")
     for name, value in (("eps", eps), ("variance_eps", variance_eps)):
         if not value >= 0:
             raise InvalidArgument(name, value, "a number >= 0")
@@ -58,8 +64,9 @@ def whiten(
     live = ~stats.constant & (std > 0)
     divisor = torch.sqrt(torch.where(live, std, 1.0) ** 2 + variance_eps) + eps
     factor = torch.where(live, 1.0 / divisor, 0.0)
-    centred = group_stat(x, key="batch", scale="none", unit=unit, constant_tol=constant_tol)
-    return centred.scaled(factor[stats.key], x.level)
+    if center == "mean":
+        x = group_stat(x, key="batch", scale="none", unit=unit, constant_tol=constant_tol)
+    return x.neutral().scaled(factor[stats.key], x.level)
 
 
 def whitening_skipped(x: Signal) -> str:
