@@ -75,8 +75,7 @@ class Batch:
         texts = [t.id for t in trajectories if not t.has_tokens]
         if texts and len(texts) < len(trajectories):
             raise InvalidArgument("trajectories", texts[:10], "tokens on every trajectory, or on none; these have none")
-        layouts = [t.layout() for t in trajectories]
-        tokenised = not texts
+        layouts, tokenised = [t.layout() for t in trajectories], not texts
 
         def join(parts: list[Any], dtype: torch.dtype = torch.int64) -> Tensor:
             return torch.as_tensor(np.concatenate(parts) if parts else np.empty(0)).to(dtype)
@@ -125,12 +124,11 @@ class Batch:
         """A batch from plain lengths.
 
         Args:
-            groups: B group ids, in any order.
+            groups: B group ids, in any order; two ids that read the same are the same.
             turns: B turn counts; default one turn each.
             tokens: policy tokens of every turn, flat; None = text only.
             ids: B unique names; default "0", "1", ...
-            lead: as the attribute; default 0.
-            gaps: as the attribute; default 0.
+            lead, gaps: as the attributes; default 0.
             positions: as the attribute.
             own: as the attribute.
             status: B names; default "terminated".
@@ -151,21 +149,19 @@ class Batch:
         turn_counts = segments.checked_lengths("turns", [1] * size if turns is None else turns, size)
         n_turns, device = int(turn_counts.sum()), turn_counts.device
         token_counts = None if tokens is None else segments.checked_lengths("tokens", tokens, n_turns)
-        order = dict.fromkeys(groups)
-        number = {group: i for i, group in enumerate(order)}
+        labels = [str(group) for group in groups]
+        number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
         made = cls(
             ids=names,
-            group_ids=tuple(str(group) for group in order),
-            group=torch.tensor([number[group] for group in groups], dtype=torch.int64, device=device),
+            group_ids=tuple(number),
+            group=torch.tensor([number[label] for label in labels], device=device),
             turns=turn_counts,
             tokens=token_counts,
             lead=segments.checked_lengths("lead", turn_counts.new_zeros(size) if lead is None else lead, size),
             gaps=segments.checked_lengths("gaps", turn_counts.new_zeros(n_turns) if gaps is None else gaps, n_turns),
             positions=positions,
             own=own,
-            status=torch.tensor(
-                [STATUSES.index(s) for s in status or ["terminated"] * size], dtype=torch.int64, device=device
-            ),
+            status=torch.tensor([STATUSES.index(s) for s in status or ["terminated"] * size], device=device),
             token_columns=dict(token_columns or {}),
         )
         per_token = {"positions": positions, "own": own, **made.token_columns}
@@ -372,8 +368,7 @@ class Batch:
             return torch.ones(b.n_tokens, dtype=torch.bool) if b.own is None else b.own
 
         def join(parts: list[Tensor | None]) -> Tensor | None:
-            given = [part for part in parts if part is not None]
-            return torch.cat(given) if given else None
+            return None if parts[0] is None else torch.cat([part for part in parts if part is not None])
 
         made = Batch.of(
             groups=[b.group_ids[g] for b in batches for g in b.group.tolist()],

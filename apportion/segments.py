@@ -151,7 +151,7 @@ def checked_lengths(name: str, value: Tensor | Sequence[int], size: int) -> Tens
 
 
 def checked_positions(name: str, value: Tensor | Sequence[int], size: int) -> Tensor:
-    """int64[n] different positions in [0, size), or `InvalidArgument` naming them; a mask is not a list of positions."""
+    """int64[n] different positions in [0, size), or `InvalidArgument` naming them; a mask is refused too."""
     given = torch.as_tensor(value)
     if given.dtype == torch.bool or given.ndim != 1 or (given.numel() and given.is_floating_point()):
         raise InvalidArgument(name, value, "positions; for a mask, torch.nonzero(mask).flatten()")
