@@ -84,9 +84,8 @@ class Batch:
             columns: list[tuple[Any, Any]] = [(getattr(t, name), t.policy) for t in trajectories]
             return [np.full(int(m.sum()), default) if column is None else column[m] for column, m in columns]
 
-        positions = None
-        if any(layout.positions is not None for layout in layouts):
-            positions = join([np.flatnonzero(t.policy) for t in trajectories if t.policy is not None])
+        inside = any(layout.positions is not None for layout in layouts)
+        positions = join([np.flatnonzero(t.policy) for t in trajectories if t.policy is not None]) if inside else None
         own = join(per_token("own", 1), torch.bool) if tokenised else None
         token_columns = {}
         if tokenised and any(t.behaviour_logps is not None for t in trajectories):
@@ -128,7 +127,8 @@ class Batch:
             turns: B turn counts; default one turn each.
             tokens: policy tokens of every turn, flat; None = text only.
             ids: B unique names; default "0", "1", ...
-            lead, gaps: as the attributes; default 0.
+            lead: as the attribute; default 0.
+            gaps: as the attribute; default 0.
             positions: as the attribute.
             own: as the attribute.
             status: B names; default "terminated".
