@@ -5,6 +5,7 @@
      ├── BadRow (ValueError)             a row of a file that is not a rollout: file, line, field, remedy
      ├── MissingInput (ValueError)       a recipe needs a column, level or signal that the rollouts lack
      ├── MissingExtra (ImportError)      an optional dependency is absent: prints the exact install line
+     ├── ObserverFailing (RuntimeError)  a reward fails on more rollouts than its limit allows: shows the first failure
      ├── RecipeRefused (ValueError)      a recipe that would train the wrong thing (e.g. penalties only)
      └── LedgerMismatch (ArithmeticError) named terms do not sum to the value they explain: a bug, never data
 
@@ -24,6 +25,7 @@ __all__ = [
     "LedgerMismatch",
     "MissingExtra",
     "MissingInput",
+    "ObserverFailing",
     "RecipeRefused",
 ]
 
@@ -100,6 +102,24 @@ class MissingExtra(ApportionError, ImportError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.package, self.extra))
+
+
+class ObserverFailing(ApportionError, RuntimeError):
+    """A reward fails on so many rollouts that going on would train on what is left over."""
+
+    def __init__(self, reward: str, failed: int, total: int, limit: float, first: str) -> None:
+        self.reward = reward
+        self.failed = failed
+        self.total = total
+        self.limit = limit
+        self.first = first
+        super().__init__(
+            f"reward {reward!r} failed on {failed} of {total} ({failed / total:.0%}; the limit is {limit:.0%}); "
+            f"first failure: {first}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.reward, self.failed, self.total, self.limit, self.first))
 
 
 class RecipeRefused(ApportionError, ValueError):

@@ -1,0 +1,105 @@
+"""Observers that compute: what happened in a rollout, as verdicts. Never imports torch.
+
+    verdicts = observe([outcome(), path(rules), 0.2 * tag_format()], trajectories)
+
+- outcome: `outcome` of a column, a function, `exact`, `numeric`, `set_match`
+- path: `path` of rules over each action and the state before it
+- partial credit: `checks_passed`, `unit_tests`, `difference`, `reduce_turns`
+- shape of the reply: `tag_format`, `tool_calls`, `repetition`, `overlong`, `cosine_length`, `stop_properly`
+- your own: `@reward`
+- combined: `a + b`, `0.5 * a`, `gate`, `first_of`, `clip`, `scoped`, `weighted_mean`, `passes`, `vector`
+- checked: `self_check`, `constant_report`, `reachable`
+"""
+
+from apportion.rewards.answers import after, boxed, in_tag, last_line, last_number, parse_number, whole_text
+from apportion.rewards.base import Composable, Observation, Reward
+from apportion.rewards.checks import SelfCheck, Summary, constant_report, self_check, summarise
+from apportion.rewards.combine import clip, first_of, gate
+from apportion.rewards.difficulty import difficulty_weights, unit_tests
+from apportion.rewards.format import tag_format
+from apportion.rewards.function import FunctionReward, reward
+from apportion.rewards.length import cosine_length, overlong, stop_properly
+from apportion.rewards.linear import Linear, linear
+from apportion.rewards.mean import passes, reachable, weighted_mean
+from apportion.rewards.observe import Observed, observe, observe_async
+from apportion.rewards.outcome import exact, numeric, outcome, set_match
+from apportion.rewards.partial import checks_passed
+from apportion.rewards.path import Finding, Path, path
+from apportion.rewards.predicates import Before, Predicate, predicate
+from apportion.rewards.repetition import repetition
+from apportion.rewards.rules import Rule, at_most, before, never_after, no_repeat, only_between, within
+from apportion.rewards.scope import scoped
+from apportion.rewards.structured import any_action, argument, called, state
+from apportion.rewards.temporal import happened, open_between, repeated
+from apportion.rewards.tool_call import tool_calls
+from apportion.rewards.turns import difference, reduce_turns
+from apportion.rewards.vector import Vector, vector
+
+__all__ = [
+    "Before",
+    "Composable",
+    "Finding",
+    "FunctionReward",
+    "Linear",
+    "Observation",
+    "Observed",
+    "Path",
+    "Predicate",
+    "Reward",
+    "Rule",
+    "SelfCheck",
+    "Summary",
+    "Vector",
+    "after",
+    "any_action",
+    "argument",
+    "at_most",
+    "before",
+    "boxed",
+    "called",
+    "checks_passed",
+    "clip",
+    "constant_report",
+    "cosine_length",
+    "difference",
+    "difficulty_weights",
+    "exact",
+    "first_of",
+    "gate",
+    "happened",
+    "in_tag",
+    "last_line",
+    "last_number",
+    "linear",
+    "never_after",
+    "no_repeat",
+    "numeric",
+    "observe",
+    "observe_async",
+    "only_between",
+    "open_between",
+    "outcome",
+    "overlong",
+    "parse_number",
+    "passes",
+    "path",
+    "predicate",
+    "reachable",
+    "reduce_turns",
+    "repeated",
+    "repetition",
+    "reward",
+    "scoped",
+    "self_check",
+    "set_match",
+    "state",
+    "stop_properly",
+    "summarise",
+    "tag_format",
+    "tool_calls",
+    "unit_tests",
+    "vector",
+    "weighted_mean",
+    "whole_text",
+    "within",
+]

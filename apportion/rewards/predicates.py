@@ -1,0 +1,227 @@
+r"""What a rule asks about one action, and about the state before it: predicates that compose with `&`, `|` and `~`.
+
+    called("edit_file") & argument("path", matches=r"_test\.py$") & ~happened(called("read_file"), same="path")
+
+A predicate answers True, False or None (it cannot tell); the operators follow Kleene's logic. It sees the action and
+what came before it, never what comes after and never a judge's opinion: one rollout always gets the same answer.
+`predicate(function, words=...)` makes one out of any function; a subclass of `Predicate` works too. The ready-made ones
+are in structured.py (one call) and temporal.py (what came before).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from apportion.errors import InvalidArgument
+from apportion.rewards import _arguments
+from apportion.rollouts import Action, Trajectory
+
+__all__ = ["Before", "Predicate", "predicate"]
+
+
+@dataclass(slots=True)
+class Before:
+    """The state before an action: everything that happened up to it.
+
+    Attributes:
+        trajectory: the whole rollout; a predicate must not look past `turn` in it.
+        turn: index of the turn that the action belongs to.
+        actions: (turn, action) of every earlier action that parsed and reached the environment.
+        memory: what temporal predicates remember; each uses its own entry.
+    """
+
+    trajectory: Trajectory
+    turn: int = 0
+    actions: list[tuple[int, Action]] = field(default_factory=list)
+    memory: dict[int, Any] = field(default_factory=dict)
+
+    def recall(self, asking: Predicate) -> Any:
+        """The memory of a temporal predicate."""
+        if id(asking) not in self.memory:
+            raise InvalidArgument(
+                "predicate", asking.words, "a predicate inside a rule of path(...), reachable through `children`"
+            )
+        return self.memory[id(asking)]
+
+    @property
+    def observation(self) -> str:
+        """What the environment answered last; "" before the first answer."""
+        return self.trajectory.turns[self.turn - 1].observation if self.turn else ""
+
+
+class Predicate(ABC):
+    """A question about an action and the state before it; see the module for the ready-made ones."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The question as a person would put it, for the evidence."""
+
+    @property
+    def commits(self) -> bool:
+        """True when it can only hold because of what the policy did, never because of what it left out."""
+        return True
+
+    @property
+    def children(self) -> Sequence[Predicate]:
+        """The predicates that this one is made of."""
+        return ()
+
+    @abstractmethod
+    def holds(self, action: Action, before: Before) -> bool | None:
+        """True, False, or None when it cannot tell."""
+
+    def __and__(self, other: Predicate) -> Predicate:
+        return AllOf((self, other)) if isinstance(other, Predicate) else NotImplemented
+
+    def __or__(self, other: Predicate) -> Predicate:
+        return AnyOf((self, other)) if isinstance(other, Predicate) else NotImplemented
+
+    def __invert__(self) -> Predicate:
+        return Not(self)
+
+    def walk(self) -> Iterator[Predicate]:
+        """This predicate and everything in it, inner ones first."""
+        for child in self.children:
+            yield from child.walk()
+        yield self
+
+
+@dataclass(frozen=True)
+class AllOf(Predicate):
+    """Both hold."""
+
+    parts: tuple[Predicate, ...]
+
+    @property
+    def children(self) -> Sequence[Predicate]:
+        """The parts."""
+        return self.parts
+
+    @property
+    def words(self) -> str:
+        """Joined by "and"."""
+        return " and ".join(child.words for child in self.children)
+
+    @property
+    def commits(self) -> bool:
+        """One deed is enough."""
+        return any(child.commits for child in self.children)
+
+    def holds(self, action: Action, before: Before) -> bool | None:
+        """False if any is False, else None if any is None."""
+        answers = [child.holds(action, before) for child in self.children]
+        return False if False in answers else None if None in answers else True
+
+
+@dataclass(frozen=True)
+class AnyOf(Predicate):
+    """At least one holds."""
+
+    parts: tuple[Predicate, ...]
+
+    @property
+    def children(self) -> Sequence[Predicate]:
+        """The parts."""
+        return self.parts
+
+    @property
+    def words(self) -> str:
+        """Joined by "or"."""
+        return f"({' or '.join(child.words for child in self.children)})"
+
+    @property
+    def commits(self) -> bool:
+        """Each alternative must be a deed."""
+        return all(child.commits for child in self.children)
+
+    def holds(self, action: Action, before: Before) -> bool | None:
+        """True if any is True, else None if any is None."""
+        answers = [child.holds(action, before) for child in self.children]
+        return True if True in answers else None if None in answers else False
+
+
+@dataclass(frozen=True)
+class Not(Predicate):
+    """The opposite."""
+
+    inner: Predicate
+
+    @property
+    def children(self) -> Sequence[Predicate]:
+        """The one that is negated."""
+        return (self.inner,)
+
+    @property
+    def words(self) -> str:
+        """Negated."""
+        return f"not ({self.inner.words})"
+
+    @property
+    def commits(self) -> bool:
+        """Something that was not done is no deed."""
+        return False
+
+    def holds(self, action: Action, before: Before) -> bool | None:
+        """None stays None."""
+        answer = self.inner.holds(action, before)
+        return None if answer is None else not answer
+
+    def __invert__(self) -> Predicate:
+        return self.inner
+
+
+@dataclass(frozen=True)
+class Custom(Predicate):
+    """See `predicate`."""
+
+    function: Callable[[Action, Before], bool | None]
+    said: str
+    about: Literal["action", "state"]
+
+    @property
+    def words(self) -> str:
+        """As declared."""
+        return self.said
+
+    @property
+    def commits(self) -> bool:
+        """As declared."""
+        return self.about == "action"
+
+    def holds(self, action: Action, before: Before) -> bool | None:
+        """What the function says."""
+        answer = self.function(action, before)
+        if answer is None or isinstance(answer, bool):
+            return answer
+        raise InvalidArgument(f"predicate {self.said!r}", answer, "True, False or None")
+
+
+def predicate(
+    function: Callable[[Action, Before], bool | None], *, words: str, about: Literal["action", "state"] = "action"
+) -> Predicate:
+    """Any function of (action, state before it) as a predicate.
+
+    Args:
+        function: returns True, False, or None when it cannot tell; deterministic.
+        words: what it asks, for the evidence: "command deletes files".
+        about: "action" when it can only hold because of what the action does, "state" when it looks at the state alone.
+
+    Returns:
+        A predicate.
+
+    Raises:
+        InvalidArgument: no words, an unknown `about`; when asked, an answer that is neither a bool nor None.
+
+    Example:
+        >>> long = predicate(lambda action, before: len(action.raw) > 9, words="call is long")
+        >>> long.holds(Action(name="ls", raw="ls"), Before(Trajectory(id="r", group="q")))
+        False
+    """
+    if not callable(function):
+        raise InvalidArgument("function", function, "a function of (action, before)")
+    _arguments.choice("about", about, ("action", "state"))
+    return Custom(function, _arguments.text("words", words), about)
