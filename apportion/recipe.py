@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -19,30 +19,15 @@ from apportion.advantages.aggregation import Aggregation, token_weights
 from apportion.advantages.group_stat import group_statistics
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument, LedgerMismatch, MissingInput, RecipeRefused
+from apportion.rewards import Reward, observe
 from apportion.rollouts import Level, Trajectory
 from apportion.signal import Signal
 from apportion.verdicts import Verdict
 
-__all__ = ["Credit", "Observer", "Recipe", "State"]
+__all__ = ["Credit", "Recipe", "State"]
 
 State: TypeAlias = Mapping[str, Any]
 Assign: TypeAlias = Callable[..., Signal | tuple[Signal, State]]
-
-
-@runtime_checkable
-class Observer(Protocol):
-    """What a recipe needs of a reward: `apportion.rewards.Reward` and anything else with these three."""
-
-    @property
-    def name(self) -> str:
-        """Unique within a recipe."""
-
-    @property
-    def level(self) -> Level:
-        """TRAJECTORY or TURN: one verdict for each."""
-
-    def observe(self, trajectories: Sequence[Trajectory]) -> Any:
-        """Verdicts, or an awaitable of them."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -163,7 +148,7 @@ class Recipe:
     """
 
     name: str
-    observers: Sequence[Observer]
+    observers: Sequence[Reward]
     assign_signals: Assign
     aggregation: Aggregation
     scope: Literal["group", "batch"] = "group"
@@ -219,8 +204,14 @@ class Recipe:
         credit = Credit(advantages=advantages.check(), aggregation=self.aggregation, rewards=signals, recipe=self.name)
         return credit, after
 
+    def score(
+        self, trajectories: Sequence[Trajectory], *, step: int | None = None, state: State | None = None
+    ) -> tuple[Credit, State]:
+        """Observe the trajectories and assign their credit; see `assign` and `apportion.rewards.observe`."""
+        return self.assign(Batch.pack(trajectories), observe(self.observers, trajectories), step=step, state=state)
 
-def _signal(batch: Batch, observer: Observer, verdicts: Sequence[Any]) -> Signal:
+
+def _signal(batch: Batch, observer: Reward, verdicts: Sequence[Any]) -> Signal:
     if len(verdicts) != len(batch):
         raise InvalidArgument(
             "verdicts", len(verdicts), f"{len(batch)} entries of {observer.name!r}, one per trajectory"

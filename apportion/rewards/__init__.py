@@ -22,7 +22,7 @@ from apportion.rewards.length import cosine_length, overlong, stop_properly
 from apportion.rewards.linear import Linear, linear
 from apportion.rewards.mean import passes, reachable, weighted_mean
 from apportion.rewards.observe import Observed, observe, observe_async
-from apportion.rewards.outcome import exact, numeric, outcome, set_match
+from apportion.rewards.outcome import Truncated, exact, numeric, outcome, set_match
 from apportion.rewards.partial import checks_passed
 from apportion.rewards.path import Finding, Path, path
 from apportion.rewards.predicates import Before, Predicate, predicate
@@ -49,6 +49,7 @@ __all__ = [
     "Rule",
     "SelfCheck",
     "Summary",
+    "Truncated",
     "Vector",
     "after",
     "any_action",

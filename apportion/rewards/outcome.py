@@ -17,7 +17,7 @@ from apportion.rewards.running import Combined, Plan
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Failed, Scored, Verdict
 
-__all__ = ["exact", "numeric", "outcome", "set_match"]
+__all__ = ["Truncated", "exact", "numeric", "outcome", "set_match"]
 
 Truncated: TypeAlias = Literal["keep", "zero", "exclude"]
 Case: TypeAlias = Literal["exact", "ignore"]

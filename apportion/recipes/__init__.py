@@ -1,0 +1,102 @@
+"""Named methods: each a `Recipe` made by a function of keyword-only settings with the paper's defaults.
+
+load("rlvp", penalty=0.5)      by name, from Python or a trainer's config
+load("my_recipe.py")           from a file that defines `recipe`: a Recipe, or a function that returns one
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from apportion.errors import InvalidArgument
+from apportion.recipe import Recipe
+from apportion.recipes.files import defined_in
+
+__all__ = ["Factory", "factory", "load", "names"]
+
+Factory: TypeAlias = Callable[..., Recipe]
+
+_CLASSICAL = "apportion.recipes.classical"
+_RECIPES: Mapping[str, str] = {
+    "dr_grpo": _CLASSICAL,
+    "gpg": _CLASSICAL,
+    "grpo": _CLASSICAL,
+    "maxrl": _CLASSICAL,
+    "mc_grpo": _CLASSICAL,
+    "opo": _CLASSICAL,
+    "pass_at_k": _CLASSICAL,
+    "pass_at_k_top": _CLASSICAL,
+    "reinforce_pp": _CLASSICAL,
+    "reinforce_pp_baseline": _CLASSICAL,
+    "rloo": _CLASSICAL,
+    "gdpo": "apportion.recipes.gdpo",
+    "remax": "apportion.recipes.remax",
+    "rlvp": "apportion.recipes.rlvp",
+    "rlvp_centred": "apportion.recipes.rlvp",
+}
+
+
+def names() -> list[str]:
+    """Every recipe that loads by name, sorted.
+
+    Example:
+        >>> "grpo" in names(), "rlvp" in names()
+        (True, True)
+    """
+    return sorted(_RECIPES)
+
+
+def factory(name_or_file: str | Path) -> Factory:
+    """The function that makes a recipe; its keyword-only parameters are the recipe's settings.
+
+    Args:
+        name_or_file: a name from `names()`, or the path of a Python file (ending in .py) that defines `recipe`.
+
+    Raises:
+        InvalidArgument: an unknown name (close ones are suggested), a file that is absent or defines no `recipe`.
+    """
+    text = str(name_or_file)
+    if text in _RECIPES:
+        made: Factory = getattr(importlib.import_module(_RECIPES[text]), text)
+        return made
+    if not text.endswith(".py"):
+        raise InvalidArgument("recipe", text, f"a file ending in .py, or one of {', '.join(names())}")
+    return _from_file(Path(text))
+
+
+def load(name_or_file: str | Path, **parameters: Any) -> Recipe:
+    """A recipe by name or from a file, made with the given settings.
+
+    Raises:
+        InvalidArgument: as `factory`, and a setting that the recipe does not have (its own are listed).
+
+    Example:
+        >>> load("grpo").aggregation
+        'seq-mean-token-mean'
+        >>> try:
+        ...     load("grpo", temperature=1.0)
+        ... except InvalidArgument as error:
+        ...     print(error)
+        parameters=['temperature']: expected settings of 'grpo': dialect, reward, truncated
+    """
+    make = factory(name_or_file)
+    known = list(inspect.signature(make).parameters)
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        raise InvalidArgument("parameters", unknown, f"settings of {str(name_or_file)!r}: {', '.join(sorted(known))}")
+    return make(**parameters)
+
+
+def _from_file(path: Path) -> Factory:
+    found = defined_in(path, "recipe", argument="recipe")
+    if isinstance(found, Recipe):
+        ready = found
+        return lambda: ready
+    if callable(found):
+        made: Factory = found
+        return made
+    raise InvalidArgument("recipe", str(path), "a file whose `recipe` is a Recipe or a function that returns one")

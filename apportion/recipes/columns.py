@@ -1,0 +1,64 @@
+"""Observers of what the producer of the rollouts recorded already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apportion.errors import MissingInput
+from apportion.rollouts import Level, Trajectory
+from apportion.verdicts import Abstained, Verdict, as_verdict
+
+__all__ = ["TurnColumn", "turn_column"]
+
+
+class TurnColumn:
+    """One verdict per turn from a turn column; a turn without it abstains."""
+
+    role = "shaping"
+    level = Level.TURN
+
+    def __init__(self, column: str, *, name: str) -> None:
+        self.column = column
+        self.name = name
+
+    def observe(self, trajectories: Sequence[Trajectory]) -> list[list[Verdict]]:
+        """The column's values.
+
+        Raises:
+            MissingInput: no turn of any trajectory has the column, which is a misnamed column, not an abstention.
+        """
+        if trajectories and not any(self.column in turn.columns for t in trajectories for turn in t.turns):
+            raise MissingInput(
+                f"observer {self.name!r}",
+                f"a turn column {self.column!r}",
+                "record it per turn, or name another column",
+            )
+        return [self._row(t) for t in trajectories]
+
+    def _row(self, trajectory: Trajectory) -> list[Verdict]:
+        absent = Abstained(f"no turn column {self.column!r}")
+        turns = trajectory.turns
+        if not turns:
+            return [absent] * trajectory.n_turns
+        return [
+            as_verdict(turn.columns[self.column], source=f"turn column {self.column!r}")
+            if self.column in turn.columns
+            else absent
+            for turn in turns
+        ]
+
+
+def turn_column(column: str, *, name: str | None = None) -> TurnColumn:
+    """A number that was recorded with every turn, as a shaping reward.
+
+    Args:
+        column: key in `Turn.columns`.
+        name: of the observer; default the column's.
+
+    Example:
+        >>> from apportion.rollouts import Turn
+        >>> t = Trajectory(id="r", group="q", turns=[Turn(columns={"violations": 1}), Turn()])
+        >>> turn_column("violations").observe([t])
+        [[Scored(value=1.0, evidence=''), Abstained(reason="no turn column 'violations'")]]
+    """
+    return TurnColumn(column, name=name or column)

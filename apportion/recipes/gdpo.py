@@ -1,0 +1,73 @@
+"""GDPO: several rewards, each normalised on its own before they are added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from apportion import advantages as adv
+from apportion.advantages.gdpo import FinalStep
+from apportion.batch import Batch
+from apportion.errors import InvalidArgument
+from apportion.recipe import Recipe, State
+from apportion.rewards import Truncated, outcome
+from apportion.signal import Signal
+
+__all__ = ["gdpo"]
+
+
+def gdpo(
+    *,
+    rewards: str = "reward",
+    weights: str = "",
+    final: FinalStep = "sample",
+    dialect: str = "apportion",
+    truncated: Truncated = "keep",
+) -> Recipe:
+    """GDPO: group-normalise every reward, add with weights, normalise over the batch. arXiv 2601.05242.
+
+    Args:
+        rewards: trajectory columns, separated by commas.
+        weights: as many numbers, separated by commas; default 1 each.
+        final: the last step over "sample", "token", or "none".
+        dialect: whose numbers.
+        truncated: what a rollout cut by a limit earns: "keep", "zero" or "exclude".
+
+    Raises:
+        InvalidArgument: no column, a column twice, or weights that are not as many numbers.
+    """
+    columns = [name.strip() for name in rewards.split(",") if name.strip()]
+    if not columns or len(set(columns)) < len(columns):
+        raise InvalidArgument("rewards", rewards, "different trajectory columns, separated by commas")
+    numbers = _numbers(weights, len(columns))
+
+    def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
+        return adv.gdpo([signals[name] for name in columns], weights=numbers, final=final, dialect=dialect)
+
+    return Recipe(
+        name="gdpo",
+        observers=[outcome(name, name=name, truncated=truncated) for name in columns],
+        assign_signals=assign,
+        aggregation=adv.dialect(dialect).aggregation,
+        scope="group" if final == "none" else "batch",
+        paper="2601.05242",
+        needs=tuple(f"trajectory column {name!r}" for name in columns),
+        parameters={
+            "rewards": rewards,
+            "weights": weights,
+            "final": final,
+            "dialect": dialect,
+            "truncated": truncated,
+        },
+    )
+
+
+def _numbers(text: str, count: int) -> list[float]:
+    if not text.strip():
+        return [1.0] * count
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count:
+        raise InvalidArgument("weights", text, f"{count} numbers, separated by commas")
+    return numbers
