@@ -23,6 +23,7 @@ from apportion.environments.policy import rollouts, token_logps
 from apportion.environments.task import Task
 from apportion.errors import InvalidArgument
 from apportion.recipe import Credit, Recipe
+from apportion.rewards import observe
 from apportion.rollouts import Trajectory
 
 if TYPE_CHECKING:
@@ -202,8 +203,7 @@ def train(
         began = time.perf_counter()
         seeds = rng.choice(2**31, size=prompts, replace=False).tolist() if prompts else []
         made = rollouts(policy, task, seeds, group_size=group_size, generator=generator, step=number)
-        verdicts = {observer.name: observer.observe(made) for observer in recipe.observers}
-        credit, state = recipe.assign(Batch.pack(made), verdicts, step=number, state=state)
+        credit, state = recipe.assign(Batch.pack(made), observe(recipe.observers, made), step=number, state=state)
         _update(policy, optimizer, policy_loss(policy, made, credit, constant=constant, entropy=entropy))
         yield Iteration(
             number=number,
