@@ -11,7 +11,7 @@ from apportion.report.table import Bools, Ints, Table
 
 __all__ = ["identity_findings"]
 
-_LONG = {"policy tokens": 64, "characters": 256}
+_LONG = {"policy tokens": 256, "characters": 1024}
 
 
 def identity_findings(table: Table) -> Iterator[Finding]:
@@ -95,11 +95,12 @@ def _merged(table: Table) -> Iterator[Finding]:
     # An opening written by a simulated user differs between attempts at one task; its reference does not.
     vouched = np.bincount(table.group, table.reference == 0, len(table.groups)) == 0
     unvouched: Severity = "error" if table.token_exact.all() else "warning"
-    cases: tuple[tuple[Bools, Severity, str], ...] = (
-        (prompts & ~vouched, unvouched, ""),
-        (prompts & vouched, "info", ", but the same reference"),
+    merged = "merged groups, unless a simulated user opens the conversation: number them by prompt"
+    cases: tuple[tuple[Bools, Severity, str, str], ...] = (
+        (prompts & ~vouched, unvouched, "", merged),
+        (prompts & vouched, "info", ", but the same reference", "normal where a simulated user opens the conversation"),
     )
-    for which, severity, but in cases:
+    for which, severity, but, advice in cases:
         if which.any():
             yield Finding(
                 code="different-prompts",
@@ -107,7 +108,7 @@ def _merged(table: Table) -> Iterator[Finding]:
                 message=f"{int(which.sum())} groups hold rollouts with different prompts{but}",
                 count=int(which.sum()),
                 examples=table.group_names(which),
-                advice="normal where a simulated user opens; otherwise merged groups: number them by prompt",
+                advice=advice,
             )
 
 

@@ -228,7 +228,7 @@ def test_ids_used_twice() -> None:
 
 
 def test_identical_rollouts_under_several_ids() -> None:
-    long = list(range(100))
+    long = list(range(300))
     rows = [
         Trajectory(id=f"{n}{i}", group=n, response_ids=tokens, columns={"reward": i % 2})
         for n, tokens in (("long", long), ("short", [1, 2]))
@@ -247,7 +247,7 @@ def test_the_same_answer_to_another_prompt_is_no_duplicate() -> None:
 
 
 def test_identical_text_rollouts_are_found_too() -> None:
-    turns = (Turn(text="look", observation="x" * 300), Turn(text="y" * 300))
+    turns = (Turn(text="look", observation="x" * 300), Turn(text="y" * 1030))
     rows = [Trajectory(id=f"{i}", group="g", turns=turns, columns={"reward": 1}) for i in range(2)]
     result = audit(rows)
     assert result.length_unit == "characters"

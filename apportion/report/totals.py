@@ -1,0 +1,140 @@
+"""Sums over everything that was scored, kept while it streams by: what the summary of `apportion score` shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from apportion.advantages.group_stat import group_statistics
+from apportion.recipe import Credit
+from apportion.rollouts import Level
+from apportion.verdicts import Presence
+
+__all__ = ["RewardTotals", "TermTotals", "Totals"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermTotals:
+    """One term of the ledger over the elements in the loss.
+
+    Attributes:
+        mean, std: population statistics.
+        variance_share: cov(term, advantage) / var(advantage); the shares of all terms sum to 1. None when the
+            advantages are constant.
+    """
+
+    mean: float
+    std: float
+    variance_share: float | None
+
+
+@dataclass(slots=True, kw_only=True)
+class RewardTotals:
+    """One observer's verdicts.
+
+    Attributes:
+        scored, abstained, failed: number of verdicts.
+        total: sum of the scores.
+        groups: groups in which it scored at all.
+        dead: of these, the ones where its scores are constant.
+    """
+
+    scored: int = 0
+    abstained: int = 0
+    failed: int = 0
+    total: float = 0.0
+    groups: int = 0
+    dead: int = 0
+
+    @property
+    def mean(self) -> float | None:
+        """Of the scores; None without any."""
+        return self.total / self.scored if self.scored else None
+
+    @property
+    def missing_share(self) -> float:
+        """Verdicts without a score."""
+        return (self.abstained + self.failed) / max(self.scored + self.abstained + self.failed, 1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Totals:
+    """What was scored so far; `add` takes one credit after another.
+
+    Means and covariances of different credits are merged by Chan's formula, which keeps its digits however many there
+    are:  M = M_a + M_b + n_a n_b / (n_a + n_b) d d^T  with d the difference of the means.
+    """
+
+    trajectories: int = 0
+    groups: int = 0
+    turns: int = 0
+    tokens: int = 0
+    without_credit: int = 0
+    in_loss: int = 0
+    elements: int = 0
+    residual: float = 0.0
+    rewards: dict[str, RewardTotals] = field(default_factory=dict)
+    _names: list[str] = field(default_factory=list)
+    _mean: torch.Tensor = field(default_factory=lambda: torch.zeros(1, dtype=torch.float64))
+    _moments: torch.Tensor = field(default_factory=lambda: torch.zeros(1, 1, dtype=torch.float64))
+
+    def add(self, credit: Credit) -> None:
+        """Count one credit."""
+        a, batch = credit.advantages, credit.batch
+        self.trajectories += len(batch)
+        self.groups += batch.size(Level.GROUP)
+        self.turns += batch.size(Level.TURN)
+        self.tokens += batch.n_tokens
+        moved = torch.zeros(batch.size(Level.GROUP), dtype=torch.float64)
+        moved = moved.index_add(0, batch.owner(a.level, Level.GROUP), (a.values != 0).double())
+        self.without_credit += int((moved == 0).sum())
+        self.residual = max(self.residual, a.residual())
+        for name, reward in credit.rewards.items():
+            seen = self.rewards.setdefault(name, RewardTotals())
+            stats = group_statistics(reward)
+            seen.scored += int(reward.known.sum())
+            seen.abstained += int((reward.presence == int(Presence.ABSENT)).sum())
+            seen.failed += int((reward.presence == int(Presence.FAILED)).sum())
+            seen.total += float(reward.values[reward.known].sum())
+            seen.groups += int((stats.count > 0).sum())
+            seen.dead += int((stats.constant & (stats.count > 0)).sum())
+        self._merge(credit)
+
+    def advantage(self) -> TermTotals:
+        """The advantages themselves."""
+        return self._statistics(0)
+
+    def terms(self) -> dict[str, TermTotals]:
+        """Every term met so far; they sum to the advantage."""
+        return {name: self._statistics(i) for i, name in enumerate(self._names, 1)}
+
+    def _statistics(self, i: int) -> TermTotals:
+        spread = self._moments / max(self.in_loss, 1)
+        whole = float(spread[0, 0])
+        return TermTotals(
+            mean=float(self._mean[i]),
+            std=float(spread[i, i].clamp_min(0.0).sqrt()),
+            variance_share=float(spread[i, 0]) / whole if whole > 0 else None,
+        )
+
+    def _merge(self, credit: Credit) -> None:
+        known, ledger = credit.in_loss, credit.ledger()
+        for name in ledger:
+            if name not in self._names:
+                self._names.append(name)
+                self._mean = torch.nn.functional.pad(self._mean, (0, 1))
+                self._moments = torch.nn.functional.pad(self._moments, (0, 1, 0, 1))
+        zero = torch.zeros_like(credit.advantages.values)
+        columns = [credit.advantages.values, *(ledger.get(name, zero) for name in self._names)]
+        values = torch.stack([column[known].detach() for column in columns])
+        n, total = values.shape[1], self.in_loss + values.shape[1]
+        self.elements += known.numel()
+        if not n:
+            return
+        mean = values.mean(1)
+        centred = values - mean[:, None]
+        apart = mean - self._mean
+        self._moments = self._moments + centred @ centred.T + torch.outer(apart, apart) * (self.in_loss * n / total)
+        self._mean = self._mean + apart * (n / total)
+        self.in_loss = total
