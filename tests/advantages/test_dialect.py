@@ -45,15 +45,26 @@ def test_constant_rewards_are_exactly_zero_in_every_dialect(name: str, level: fl
     assert (grpo(rewards_signal([level] * n), dialect=name).values == 0).all()
 
 
-@pytest.mark.parametrize(("level", "n"), [(0.1, 8), (0.2, 8), (1000.1, 8), (0.6, 8)])
-def test_the_same_rewards_in_float32_are_not_zero(level: float, n: int) -> None:
-    # What the frameworks compute: the rounding error of a float32 mean, divided by an epsilon-sized std.
+@pytest.mark.parametrize(
+    ("name", "level", "n", "ulps", "framework"),
+    [
+        ("verl", 0.1, 8, 1, -0.00739),
+        ("verl", 0.2, 8, 1, -0.01467),
+        ("verl", 0.7, 16, -1, 0.0561),
+        ("verl", 1000.1, 8, 1, -0.9213),
+        ("openrlhf", 0.6, 8, -1, 0.9210),
+    ],
+)
+def test_the_rounding_error_that_frameworks_divide_by_an_epsilon(
+    name: str, level: float, n: int, ulps: int, framework: float
+) -> None:
+    # A float32 mean of equal rewards lands beside them, and so does every deviation from it.
     rewards = torch.full((n,), level)
-    residue = (rewards - rewards.mean()) / (rewards.std() + 1e-6)
-    mean = rewards.sum() / n
-    assert float(mean) != level or float(residue.abs().max()) == 0.0
-    ours = grpo(rewards_signal([level] * n), dialect="verl").values
-    assert (ours == 0).all()
+    mean = torch.nextafter(rewards[:1], torch.tensor([ulps * torch.inf]))
+    off = rewards - mean
+    std = (off**2).double().sum().div(n - 1).sqrt().float()
+    assert float((off / (std + DIALECTS[name].eps))[0]) == pytest.approx(framework, rel=1e-2)
+    assert (grpo(rewards_signal([level] * n), dialect=name).values == 0).all()
 
 
 def test_a_dialect_of_your_own() -> None:
