@@ -26,24 +26,25 @@ def block_problem(text: str, tags: Sequence[str], *, mode: Mode, empty: Empty) -
         >>> block_problem("<think>a<think>b</think></think>", ["think"], mode="strict", empty="allow")
         '<think> stands there 2 times'
     """
-    position = 0
-    for tag in tags:
-        opening, closing = f"<{tag}>", f"</{tag}>"
-        for mark in (opening, closing):
-            count = text.count(mark)
-            if count != 1:
-                return f"{mark} is missing" if not count else f"{mark} stands there {count} times"
-        start = text.find(opening)
-        stop = text.find(closing)
-        if start < position or stop < start:
-            return f"<{tag}> is out of order"
-        if mode == "strict" and text[position:start].strip():
-            return f"text before <{tag}>: {_arguments.excerpt(text[position:start].strip(), 60)}"
-        if empty == "refuse" and not text[start + len(opening) : stop].strip():
-            return f"<{tag}> is empty"
-        position = stop + len(closing)
-    if mode == "strict" and text[position:].strip():
-        return f"text after </{tags[-1]}>: {_arguments.excerpt(text[position:].strip(), 60)}"
+    marks = [mark for tag in tags for mark in (f"<{tag}>", f"</{tag}>")]
+    for mark in marks:
+        count = text.count(mark)
+        if count != 1:
+            return f"{mark} is missing" if not count else f"{mark} stands there {count} times"
+    starts = [text.find(mark) for mark in marks]
+    for mark, start, following in zip(marks, starts, starts[1:], strict=False):
+        if start > following:
+            return f"{mark} is out of order"
+    # What lies between one mark and the next: before the first block, in it, between it and the second, ...
+    stops = [start + len(mark) for start, mark in zip(starts, marks, strict=True)]
+    pieces = [text[begin:end].strip() for begin, end in zip([0, *stops], [*starts, len(text)], strict=True)]
+    if mode == "strict":
+        for at in range(0, len(pieces), 2):
+            if pieces[at]:
+                where = f"before {marks[at]}" if at < len(marks) else f"after {marks[-1]}"
+                return f"text {where}: {_arguments.excerpt(pieces[at], 60)}"
+    if empty == "refuse" and not all(pieces[1::2]):
+        return f"{marks[2 * pieces[1::2].index('')]} is empty"
     return None
 
 

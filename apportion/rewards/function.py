@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast, overload
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
 from apportion.rewards.base import Composable, Observation
-from apportion.rewards.running import UNLIMITED, Limits, each, each_async, flat
+from apportion.rewards.running import UNLIMITED, Limits, each, each_async, flat, source_file
 from apportion.rollouts import Level, Trajectory
 
 __all__ = ["FunctionReward", "reward"]
@@ -66,7 +66,7 @@ class FunctionReward(Composable):
     ) -> Observation | Awaitable[Observation]:
         """Like `observe`, with limits on the time of each call and on how many async calls are under way."""
         if not self.is_async:
-            return flat(self.level, each(self, self._call_sync, trajectories, limits))
+            return flat(self.level, each(self, self._call_sync, trajectories, limits, file=source_file(self.function)))
         return self._observe_async(trajectories, limits)
 
     def _call_sync(self, trajectory: Trajectory) -> object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
@@ -73,7 +72,7 @@ def observe(
     """
     asked = _arranged(rewards, trajectories, failure_limit, timeout, concurrency)
     answers = ask_all([(part, trajectories) for part in asked], Limits(timeout, asyncio.Semaphore(concurrency)))
-    rows = answers if isinstance(answers, list) else _run(answers)
+    rows = answers if isinstance(answers, list) else _run(answers.start())
     return _collected(asked, trajectories, rows, failure_limit)
 
 
@@ -111,7 +110,7 @@ async def observe_async(
     """
     asked = _arranged(rewards, trajectories, failure_limit, timeout, concurrency)
     answers = ask_all([(part, trajectories) for part in asked], Limits(timeout, asyncio.Semaphore(concurrency)))
-    rows = await answers if inspect.isawaitable(answers) else answers
+    rows = answers if isinstance(answers, list) else await answers
     return _collected(asked, trajectories, rows, failure_limit)
 
 

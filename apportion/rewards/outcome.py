@@ -15,7 +15,7 @@ from apportion.rewards.function import FunctionReward
 from apportion.rewards.recorded import final_text, interrupted, require_text
 from apportion.rewards.running import Combined, Plan
 from apportion.rollouts import Level, Trajectory
-from apportion.verdicts import Failed, Scored, Verdict
+from apportion.verdicts import Failed, Scored, Verdict, as_verdict
 
 __all__ = ["Truncated", "exact", "numeric", "outcome", "set_match"]
 
@@ -104,7 +104,7 @@ def outcome(
         >>> rollout = Trajectory(id="r0", group="q", columns={"reward": 1})
         >>> broken = Trajectory(id="r1", group="q", columns={"reward": 0}, status="aborted", error="sandbox lost")
         >>> outcome().observe([rollout, broken])
-        [Scored(value=1.0, evidence=''), Failed(error='aborted by the infrastructure: sandbox lost')]
+        [Scored(value=1.0, evidence="column 'reward'"), Failed(error='aborted by the infrastructure: sandbox lost')]
     """
     if isinstance(source, str):
         return Outcome(FunctionReward(FromColumn(_arguments.text("source", source)), name), truncated, name)
@@ -126,12 +126,19 @@ class FromColumn:
             how = f"the columns are {', '.join(present[:20])}" if present else "the rollouts have no columns"
             raise MissingInput("outcome", f"the column {self.column!r}", how, [t.id for t in trajectories])
 
-    def __call__(self, trajectory: Trajectory) -> object:
+    def __call__(self, trajectory: Trajectory) -> Verdict:
         """The recorded value."""
         if self.column not in trajectory.columns:
             return Failed(f"no column {self.column!r}")
         value = trajectory.columns[self.column]
-        return Failed(f"column {self.column!r} is null") if value is None else value
+        if value is None:
+            return Failed(f"column {self.column!r} is null")
+        verdict = as_verdict(value, source=f"column {self.column!r}")
+        return (
+            Scored(verdict.value, verdict.evidence or f"column {self.column!r}")
+            if isinstance(verdict, Scored)
+            else verdict
+        )
 
 
 @dataclass(frozen=True)

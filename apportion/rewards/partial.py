@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -10,7 +9,7 @@ from typing import TypeAlias
 from apportion.errors import InvalidArgument, MissingInput
 from apportion.rewards import _arguments
 from apportion.rewards.recorded import require_turns
-from apportion.rewards.running import UNLIMITED, Limits, PerTrajectory, each
+from apportion.rewards.running import UNLIMITED, Limits, PerTrajectory, each, source_file
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
 
@@ -105,12 +104,11 @@ class ChecksPassed(PerTrajectory):
         results: dict[int, Sequence[object]] = {}
         function = self.source
 
-        @functools.wraps(function)
         def run(trajectory: Trajectory) -> list[None]:
             recorded = results[id(trajectory)] = list(function(trajectory))
             return [None] * len(recorded)
 
-        rows = each(self, run, trajectories, limits)
+        rows = each(self, run, trajectories, limits, file=source_file(function))
         return [
             [read_checks(entry) for entry in results[id(trajectory)]]
             if id(trajectory) in results

@@ -21,7 +21,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from apportion.errors import ApportionError, InvalidArgument
 from apportion.rewards.base import Composable, Observation, Reward, Rows
@@ -60,6 +60,23 @@ class Limited(Protocol):
         """Like `observe`, within `limits`."""
 
 
+class Later(Generic[T]):
+    """An answer to wait for. Closing it before it was started leaves no coroutine behind that was never awaited."""
+
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, T]], *inner: object) -> None:
+        self.start = start
+        self.inner = inner
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self.start().__await__()
+
+    def close(self) -> None:
+        """Closes what it would have waited for."""
+        for waiting in self.inner:
+            if isinstance(waiting, (Later, Coroutine)):
+                waiting.close()
+
+
 class PerTrajectory(Composable):
     """A built-in reward that looks at one trajectory at a time."""
 
@@ -89,19 +106,18 @@ class Combined(Composable):
 
     def observe(self, trajectories: Sequence[Trajectory]) -> Observation | Awaitable[Observation]:
         """The verdicts, in the order of `trajectories`."""
-        return self.observe_within(trajectories, UNLIMITED)
+        answer = self.observe_within(trajectories, UNLIMITED)
+        return answer.start() if isinstance(answer, Later) else answer
 
-    def observe_within(
-        self, trajectories: Sequence[Trajectory], limits: Limits
-    ) -> Observation | Awaitable[Observation]:
+    def observe_within(self, trajectories: Sequence[Trajectory], limits: Limits) -> Observation | Later[Observation]:
         """Like `observe`, within `limits`."""
         plan = self.plan(trajectories)
         try:
             questions = next(plan)
             while True:
                 answers = ask_all(questions, limits)
-                if not isinstance(answers, list):
-                    return self._finish(plan, answers, limits)
+                if isinstance(answers, Later):
+                    return Later(functools.partial(self._finish, plan, answers, limits), answers)
                 questions = plan.send(answers)
         except StopIteration as stop:
             return flat(self.level, stop.value)
@@ -130,28 +146,28 @@ def width(trajectory: Trajectory, level: Level) -> int:
     return trajectory.n_turns if level is Level.TURN else 1
 
 
-def ask_all(questions: Sequence[Question], limits: Limits) -> list[Rows] | Coroutine[Any, Any, list[Rows]]:
+def ask_all(questions: Sequence[Question], limits: Limits) -> list[Rows] | Later[list[Rows]]:
     """The answers in order: sync rewards one after another, then all async ones together."""
-    answers: list[Rows | Coroutine[Any, Any, Rows]] = []
+    answers: list[Rows | Later[Rows]] = []
     try:
         for reward, trajectories in questions:
             answers.append(ask(reward, trajectories, limits))
     except BaseException:
         for answer in answers:
-            if not isinstance(answer, list):
+            if isinstance(answer, Later):
                 answer.close()
         raise
     known = [answer for answer in answers if isinstance(answer, list)]
-    return known if len(known) == len(answers) else _all(answers)
+    return known if len(known) == len(answers) else Later(functools.partial(_all, answers), *answers)
 
 
-async def _all(answers: Sequence[Rows | Coroutine[Any, Any, Rows]]) -> list[Rows]:
+async def _all(answers: Sequence[Rows | Later[Rows]]) -> list[Rows]:
     return await gather([_ready(answer) if isinstance(answer, list) else answer for answer in answers])
 
 
-async def gather(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather(awaitables: Iterable[Awaitable[T]]) -> list[T]:
     """All results in order; the first error cancels the rest and is raised once they have stopped."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     try:
         return list(await asyncio.gather(*tasks))
     except BaseException:
@@ -161,7 +177,7 @@ async def gather(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         raise
 
 
-def ask(reward: Reward, trajectories: Sequence[Trajectory], limits: Limits) -> Rows | Coroutine[Any, Any, Rows]:
+def ask(reward: Reward, trajectories: Sequence[Trajectory], limits: Limits) -> Rows | Later[Rows]:
     """One reward's verdicts as rows, checked; an exception of the whole call fails every trajectory of it."""
     if not trajectories:
         return []
@@ -175,7 +191,7 @@ def ask(reward: Reward, trajectories: Sequence[Trajectory], limits: Limits) -> R
     except Exception as error:  # noqa: BLE001 - whatever a reward raises is its verdict: nobody knows the value
         return all_failed(reward.level, trajectories, describe(error))
     if inspect.isawaitable(answer):
-        return _await(reward, trajectories, answer, limits)
+        return Later(functools.partial(_await, reward, trajectories, answer, limits), answer)
     return checked(reward, trajectories, answer)
 
 
@@ -204,10 +220,17 @@ async def attempt(answer: Awaitable[T], limits: Limits, *, file: str | None = No
 
 
 def each(
-    reward: Reward, function: Callable[[Trajectory], object], trajectories: Sequence[Trajectory], limits: Limits
+    reward: Reward,
+    function: Callable[[Trajectory], object],
+    trajectories: Sequence[Trajectory],
+    limits: Limits,
+    *,
+    file: str | None = None,
 ) -> Rows:
-    """A sync function called on one trajectory after another; an exception fails only the trajectory it is about."""
-    file = source_file(function)
+    """A sync function called on one trajectory after another; an exception fails only the trajectory it is about.
+
+    `file` is where the user's code is: errors are located there.
+    """
     rows: Rows = []
     for trajectory in trajectories:
         try:

@@ -98,6 +98,8 @@ class Value:
     @property
     def words(self) -> str:
         """The test in words."""
+        if self.kind in ("above", "below"):
+            return f"{self.kind} {self.operand:g}"
         shown = self.operand.source if isinstance(self.operand, Pattern) else self.operand
         return "present" if self.kind == "present" else f"{self.kind.replace('_', ' ')} {_arguments.excerpt(shown, 60)}"
 
