@@ -65,7 +65,7 @@ def _missing(table: Table, groups: Groups) -> Iterator[Finding]:
         yield Finding(
             code="no-rewards",
             severity="error",
-            message=f"no rollout has a reward ({reasons})",
+            message=f"no rollout has a reward: {reasons}",
             count=count,
             examples=table.examples(missing),
             advice=f"name the column with --reward-field; the rollouts have: {', '.join(numeric) or 'no columns'}",
@@ -74,7 +74,7 @@ def _missing(table: Table, groups: Groups) -> Iterator[Finding]:
     yield Finding(
         code="missing-verdicts",
         severity="warning",
-        message=f"{count} of {len(table)} rollouts ({_share(count, len(table))}) have no verdict ({reasons})",
+        message=f"rollouts without a verdict: {_of(count, len(table))}; {reasons}",
         count=count,
         examples=table.examples(missing),
         advice="they leave their group before the baseline, never as 0; find out why the verifier gave none",
@@ -84,7 +84,7 @@ def _missing(table: Table, groups: Groups) -> Iterator[Finding]:
         yield Finding(
             code="effective-n",
             severity="warning",
-            message=f"{int(thinned.sum())} groups have fewer than 2 known rewards although they hold more rollouts",
+            message=f"larger groups with fewer than 2 known rewards: {_of(int(thinned.sum()), thinned.size)}",
             count=int(thinned.sum()),
             examples=table.group_names(thinned),
             advice="they get no credit; observe their missing rollouts again",
@@ -131,7 +131,7 @@ def _components(table: Table, groups: Groups) -> Iterator[Finding]:
         yield Finding(
             code="dead-in-sum-only",
             severity="info",
-            message=f"in {int(alive.sum())} of {int(dead.sum())} groups with a constant reward its components differ",
+            message=f"groups with a constant reward whose components differ: {_of(int(alive.sum()), int(dead.sum()))}",
             count=int(alive.sum()),
             examples=table.group_names(alive),
             advice="do not filter them out before an estimator that looks at each component (gdpo)",
@@ -171,7 +171,7 @@ def _aborted(table: Table) -> Iterator[Finding]:
     yield Finding(
         code="aborted",
         severity="error" if share >= _ABORTED_LIMIT else "warning",
-        message=f"{count} of {len(table)} rollouts ({share:.1%}) were aborted ({_most_common(table.errors)})",
+        message=f"aborted rollouts: {_of(count, len(table))}; {_most_common(table.errors)}",
         count=count,
         examples=table.examples(aborted),
         advice="unscorable, not failed: they leave their group; mend the infrastructure before training on more",
@@ -181,7 +181,7 @@ def _aborted(table: Table) -> Iterator[Finding]:
         yield Finding(
             code="aborted-with-reward",
             severity="warning",
-            message=f"{int(paid.sum())} aborted rollouts carry a reward, which is ignored here",
+            message=f"aborted rollouts that carry a reward, which is ignored here: {int(paid.sum())}",
             count=int(paid.sum()),
             examples=table.examples(paid),
             advice="a trainer that reads the column alone would learn from them; store null instead",
@@ -196,15 +196,15 @@ def _truncated(table: Table, pass_mark: float | None) -> Iterator[Finding]:
     passed = truncated & table.known & (table.reward >= (np.inf if pass_mark is None else pass_mark))
     failed = truncated & table.known & ~passed
     for code, which, what in (
-        ("truncated-as-failure", failed, "count as failures"),
-        ("truncated-as-pass", passed, "count as passes"),
+        ("truncated-as-failure", failed, "failures"),
+        ("truncated-as-pass", passed, "passes"),
     ):
         if which.any():
             n = int(which.sum())
             yield Finding(
                 code=code,
                 severity="warning",
-                message=f"{n} truncated rollouts {what}; {_share(count, len(table))} of all rollouts were cut",
+                message=f"truncated rollouts that count as {what}: {n}; cut in all: {_of(count, len(table))}",
                 count=n,
                 examples=table.examples(which),
                 advice="choose what a cut rollout earns: most recipes take -p truncated=keep, zero or exclude",
@@ -214,7 +214,7 @@ def _truncated(table: Table, pass_mark: float | None) -> Iterator[Finding]:
         yield Finding(
             code="truncated-without-verdict",
             severity="info",
-            message=f"{int(rest.sum())} truncated rollouts have no verdict",
+            message=f"truncated rollouts without a verdict: {int(rest.sum())}",
             count=int(rest.sum()),
             examples=table.examples(rest),
             advice="running out of turns is the policy's doing: a verdict for it keeps the groups whole",
@@ -227,7 +227,7 @@ def _empty(table: Table) -> Iterator[Finding]:
         yield Finding(
             code="empty-rollouts",
             severity="warning",
-            message=f"{int(empty.sum())} rollouts hold nothing that the policy wrote",
+            message=f"rollouts without anything that the policy wrote: {_of(int(empty.sum()), len(table))}",
             count=int(empty.sum()),
             examples=table.examples(empty),
             advice="they take places in the batch and carry no credit: drop them before counting and sample others",
@@ -241,7 +241,7 @@ def _dead(groups: Groups) -> Iterator[Finding]:
         yield Finding(
             code="dead-groups",
             severity="warning",
-            message=f"{dead} of {n} groups ({_share(dead, n)}) teach a group-relative method nothing",
+            message=f"groups that teach a group-relative method nothing: {_of(dead, n)}",
             count=dead,
             advice="choose prompts near a pass rate of one half, sample more of each, or credit turns as well",
         )
@@ -260,8 +260,8 @@ def _length(table: Table) -> Iterator[Finding]:
         )
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part / max(whole, 1):.1%}"
+def _of(part: int, whole: int) -> str:
+    return f"{part} of {whole} ({part / max(whole, 1):.1%})"
 
 
 def _most_common(counts: Mapping[str, int]) -> str:

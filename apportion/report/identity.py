@@ -31,7 +31,7 @@ def _duplicated_ids(table: Table) -> Iterator[Finding]:
     yield Finding(
         code="duplicated-ids",
         severity="error",
-        message=f"{again} rollouts use an id that another rollout has",
+        message=f"rollouts with an id that an earlier one has: {again}",
         count=again,
         examples=tuple(names)[:5],
         advice="give every rollout its own id, for example run/step/prompt/attempt",
@@ -53,7 +53,7 @@ def _duplicated_content(table: Table) -> Iterator[Finding]:
             yield Finding(
                 code=f"duplicated-rollouts-{kind}",
                 severity=severity,
-                message=f"{int(which.sum())} {kind} rollouts are identical to another one with a different id",
+                message=f"{kind} rollouts identical to an earlier one with another id: {int(which.sum())}",
                 count=int(which.sum()),
                 examples=table.examples(which),
                 advice="written twice, or a sampler that repeats its seed"
@@ -73,7 +73,7 @@ def _disagreeing(table: Table, copied: Bools, index: Ints) -> Iterator[Finding]:
         yield Finding(
             code="same-rollout-different-reward",
             severity="warning",
-            message=f"{int(split.sum())} identical rollouts were given different rewards",
+            message=f"identical rollouts with different rewards: {int(split.sum())}",
             count=int(split.sum()),
             examples=table.examples(split),
             advice="the verifier is not deterministic, or a reward landed on the wrong rollout; verify them again",
@@ -86,7 +86,7 @@ def _merged(table: Table) -> Iterator[Finding]:
         yield Finding(
             code="merged-groups",
             severity="error",
-            message=f"{int(references.sum())} groups hold rollouts with different reference answers",
+            message=f"groups with several reference answers: {int(references.sum())}",
             count=int(references.sum()),
             examples=table.group_names(references),
             advice="different prompts share a group id, so their baseline is wrong: number the groups by prompt",
@@ -98,14 +98,14 @@ def _merged(table: Table) -> Iterator[Finding]:
     merged = "merged groups, unless a simulated user opens the conversation: number them by prompt"
     cases: tuple[tuple[Bools, Severity, str, str], ...] = (
         (prompts & ~vouched, unvouched, "", merged),
-        (prompts & vouched, "info", ", but the same reference", "normal where a simulated user opens the conversation"),
+        (prompts & vouched, "info", " but one reference", "normal where a simulated user opens the conversation"),
     )
     for which, severity, but, advice in cases:
         if which.any():
             yield Finding(
                 code="different-prompts",
                 severity=severity,
-                message=f"{int(which.sum())} groups hold rollouts with different prompts{but}",
+                message=f"groups with several prompts{but}: {int(which.sum())}",
                 count=int(which.sum()),
                 examples=table.group_names(which),
                 advice=advice,
@@ -131,7 +131,7 @@ def _several_steps(table: Table) -> Iterator[Finding]:
         yield Finding(
             code="group-in-several-steps",
             severity="info",
-            message=f"{len(again)} group ids occur at several steps; each step counts as a group of its own",
+            message=f"group ids at several steps, each a group of its own: {len(again)}",
             count=len(again),
             examples=tuple(again[:5]),
             advice="right when a prompt returns in a later epoch; wrong when one group's rollouts straddle a step",

@@ -48,7 +48,7 @@ def failed_steps(table: Table, *, pass_mark: float | None) -> Iterator[Finding]:
         yield Finding(
             code="all-failed",
             severity="info" if severity == "info" else "error",
-            message=f"all {int(here.sum())} rollouts {where} failed; {reason}",
+            message=f"every rollout {where} failed ({int(here.sum())}); {reason}",
             count=int(here.sum()),
             examples=table.examples(here),
             advice="look at the examples before this step is trained on"

@@ -1,0 +1,122 @@
+"""The commands in one program, and what its errors look like: one clear message and an exit code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from enum import IntEnum
+from typing import Annotated, Any
+
+import typer
+
+import apportion
+from apportion.cli import _console
+from apportion.cli.audit import audit
+from apportion.cli.demo import demo
+from apportion.cli.recipes import recipes
+from apportion.cli.score import score
+from apportion.errors import (
+    ApportionError,
+    BadRow,
+    InvalidArgument,
+    MissingExtra,
+    MissingInput,
+    ObserverFailing,
+    RecipeRefused,
+)
+
+__all__ = ["Code", "app"]
+
+
+class Code(IntEnum):
+    """Exit codes; 0 is success and 1 is `audit --strict` with findings."""
+
+    USAGE = 2
+    DATA = 3
+    EXTRA = 4
+    BUG = 70
+    INTERRUPTED = 130
+
+
+_CODES: dict[type[BaseException], Code] = {
+    MissingExtra: Code.EXTRA,
+    BadRow: Code.DATA,
+    MissingInput: Code.DATA,
+    ObserverFailing: Code.DATA,
+    RecipeRefused: Code.USAGE,
+    InvalidArgument: Code.USAGE,
+    ApportionError: Code.BUG,
+    OSError: Code.USAGE,
+}
+
+_EPILOG = (
+    "Exit codes: 0 done, 1 audit --strict found an error, 2 bad argument or file, 3 rollouts that cannot be read or "
+    "used, 4 missing extra, 70 a bug in apportion, 130 interrupted."
+)
+
+
+class Program(typer.core.TyperGroup):
+    """Turns what a command raises into a message and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _console.error("interrupted; no output was written")
+            raise typer.Exit(Code.INTERRUPTED) from None
+        except BrokenPipeError:
+            # Whoever reads us has seen enough; Python must not complain about it while it shuts down.
+            sys.stdout = None
+            raise typer.Exit(0) from None
+        except (ApportionError, OSError) as error:
+            if ctx.params.get("debug"):
+                traceback.print_exc()
+            else:
+                _console.error(_described(error))
+            raise typer.Exit(next(code for kind, code in _CODES.items() if isinstance(error, kind))) from error
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            if hasattr(error, "format_message"):  # how the parser of the command line says what is wrong with it
+                raise
+            traceback.print_exc()
+            _console.error(f"{type(error).__name__}: a bug in apportion, or in the recipe file; see above")
+            raise typer.Exit(Code.BUG) from error
+
+
+def _described(error: ApportionError | OSError) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+app = typer.Typer(
+    cls=Program,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_EPILOG,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"apportion {apportion.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error was raised.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """How much each token of an agent's rollouts deserves, and why."""
+
+
+for _command in (demo, audit, score, recipes):
+    app.command(epilog=_EPILOG)(_command)

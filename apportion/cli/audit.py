@@ -1,0 +1,191 @@
+"""`apportion audit`: what is wrong with a file of rollouts before anybody trains on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from apportion.cli import _console as c
+from apportion.cli._options import Format, Json, OnError, Quiet, RewardField, Rollouts
+from apportion.errors import BadRow
+from apportion.integrations.files import read
+from apportion.report import diagnostics
+from apportion.report.diagnostics import Audit
+from apportion.report.findings import SEVERITIES, Finding
+from apportion.report.groups import KINDS, Kind
+
+__all__ = ["audit", "show"]
+
+_TEACHES: Mapping[Kind, tuple[str, str]] = {
+    "mixed": ("good", "what passes and what fails"),
+    "all-fail": ("bad", "nothing: every attempt failed"),
+    "all-pass": ("warning", "nothing: every attempt passed"),
+    "constant": ("warning", "nothing: one reward throughout"),
+    "singleton": ("warning", "nothing: one known reward"),
+    "unknown": ("bad", "nothing: no known reward"),
+}
+
+
+def audit(
+    rollouts: Rollouts,
+    reward_field: RewardField = "reward",
+    pass_mark: Annotated[
+        float | None,
+        typer.Option(metavar="REWARD", help="The reward that counts as a pass; default: the largest one in the file."),
+    ] = None,
+    component: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="A part of the reward, 'a.b' inside a mapping; default: *reward*, *score*."
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="A text column to break the groups down by; default: small ones."),
+    ] = None,
+    format: Format = "auto",
+    on_error: OnError = "skip",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 when a finding is an error.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Audit rollouts: groups that teach nothing, rewards that lie, rollouts that should not be there.
+
+    Reads the file once; memory grows by some hundred bytes per rollout, whatever their length.
+    """
+    skipped: list[BadRow] = []
+    with c.progress(shown=not (as_json or quiet)) as stage:
+        trajectories = read(rollouts, format=format, on_error=on_error, skipped=skipped, progress=stage("reading"))
+        result = diagnostics.audit(
+            trajectories, reward_field=reward_field, pass_mark=pass_mark, components=component or (), by=by
+        )
+    if skipped and not result.rollouts:
+        raise skipped[0]
+    result = replace(result, findings=(*_unreadable(skipped), *result.findings))
+    if as_json:
+        c.print_json({"file": str(rollouts), **asdict(result), "skipped": [str(row) for row in skipped]})
+    elif not quiet:
+        show(result, str(rollouts))
+        c.print_next(c.console(), _next(result, rollouts))
+    if strict and any(finding.severity == "error" for finding in result.findings):
+        raise typer.Exit(1)
+
+
+def show(result: Audit, source: str) -> None:
+    """The audit as a page on standard output."""
+    console = c.console()
+    sizes = [c.count(result.rollouts, "rollout"), c.count(result.groups, "group")]
+    if result.steps:
+        sizes.append(c.count(result.steps, "step"))
+    console.print(c.heading("audit", source), soft_wrap=True)
+    console.print(f"  {', '.join(sizes)}")
+    console.print()
+    console.print(_groups(result))
+    for column, values in result.breakdown.items():
+        console.print()
+        console.print(_breakdown(column, values))
+    console.print()
+    console.print(_facts(result))
+    console.print()
+    _findings(console, result.findings)
+    console.print()
+
+
+def _groups(result: Audit) -> Any:
+    rows: list[list[c.Cell]] = []
+    for kind, n in result.kinds.items():
+        if n or kind == "mixed":
+            style, teaches = _TEACHES[kind]
+            part = n / max(result.groups, 1)
+            rows.append([kind, c.count(n), c.share(part), c.bar(part, width=16, style=c.STYLES[style]), teaches])
+    return c.table(["groups", ("", "right"), ("share", "right"), "", "teach"], rows, flexible=(4,))
+
+
+def _breakdown(column: str, values: Mapping[str, Mapping[Kind, int]]) -> Any:
+    used = [kind for kind in KINDS if kind == "mixed" or any(counts[kind] for counts in values.values())]
+    rows: list[list[c.Cell]] = [
+        [c.safe(value, 24), *(c.count(counts[kind]) for kind in used), c.share(_dead(counts))]
+        for value, counts in values.items()
+    ]
+    return c.table(
+        [f"groups by {c.safe(column, 24).plain}", *((kind, "right") for kind in used), ("dead", "right")], rows
+    )
+
+
+def _dead(counts: Mapping[Kind, int]) -> float | None:
+    total = sum(counts.values())
+    return 1.0 - counts["mixed"] / total if total else None
+
+
+def _facts(result: Audit) -> Any:
+    ended = ", ".join(f"{c.count(n)} {status}" for status, n in result.status.items() if n)
+    r = result.reward_length_correlation
+    field = c.safe(result.reward_field, 24).plain
+    turns = result.turns / max(result.rollouts, 1)
+    rows: list[list[c.Cell]] = [
+        ["rollouts", ended or "none"],
+        [
+            "reward",
+            f"{c.count(result.reward_known)} known in {field!r}: mean {c.number(result.reward_mean)}, from "
+            f"{c.number(result.reward_low)} to {c.number(result.reward_high)}"
+            if result.reward_known
+            else f"no data in {field!r}",
+        ],
+        ["passes", f"{c.share(result.pass_share)} at or above {c.number(result.pass_mark)}"]
+        if result.pass_mark is not None
+        else ["passes", "none"],
+        ["per group", f"{c.number(result.group_size)} rollouts, {c.number(result.effective_n)} with a known reward"],
+        [
+            "length",
+            f"{c.number(result.length)} {result.length_unit} in {c.number(turns)} turns, on average",
+        ],
+        ["reward ~ length", "no data" if r is None else f"{c.number(r, 2, signed=True)} inside groups"],
+    ]
+    return c.table(["", ""], rows, header=False, flexible=(1,))
+
+
+def _findings(console: Console, findings: Sequence[Finding]) -> None:
+    counts = {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES}
+    summary = ", ".join(
+        f"{n} {severity}{'s' if n != 1 and severity != 'info' else ''}" for severity, n in counts.items() if n
+    )
+    console.print(c.heading("findings", summary or "none"))
+    for finding in findings:
+        console.print()
+        head = Text(finding.severity, style=c.STYLES[finding.severity]).append(f" {finding.code}", style="bold")
+        console.print(Padding(head, (0, 0, 0, 2)))
+        console.print(Padding(c.safe(finding.message), (0, 0, 0, 4)))
+        if finding.examples:
+            listed = Text("such as ", style=c.STYLES["faint"])
+            listed.append_text(Text(", ").join(c.safe(example, 40) for example in finding.examples))
+            console.print(Padding(listed, (0, 0, 0, 4)))
+        console.print(Padding(Text("-> ").append_text(c.safe(finding.advice)), (0, 0, 0, 4)))
+
+
+def _unreadable(skipped: Sequence[BadRow]) -> list[Finding]:
+    if not skipped:
+        return []
+    return [
+        Finding(
+            code="unreadable-rows",
+            severity="error",
+            message=f"{len(skipped)} rows are not rollouts and were left out; the first: {skipped[0]}",
+            count=len(skipped),
+            examples=tuple(f"line {row.line}" for row in skipped[:5]),
+            advice="--on-error stop ends at the first one; --json lists them all",
+        )
+    ]
+
+
+def _next(result: Audit, rollouts: Path) -> str:
+    if not result.reward_known:
+        return f"apportion audit {rollouts} --reward-field COLUMN"
+    column = f" --reward-field {result.reward_field}" if result.reward_field != "reward" else ""
+    return f"apportion score {rollouts} --recipe grpo{column} --out credit.jsonl"

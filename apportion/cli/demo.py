@@ -1,0 +1,62 @@
+"""`apportion demo`: the rollouts that the package ships, scored by two recipes and audited."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from apportion.cli import _console as c
+from apportion.cli.audit import show
+from apportion.integrations.files import read
+from apportion.report import diagnostics
+
+__all__ = ["ROLLOUTS", "RULES", "demo"]
+
+ROLLOUTS = Path(__file__).with_name("demo_rollouts.jsonl")
+RULES = Path(__file__).with_name("demo_rules.py")
+
+_SHOWN: Mapping[str, str] = {
+    "old-logs": "/0 and /1 both passed: grpo credits all their turns alike, rlvp tells careful deletions (+) from "
+    "careless ones (x).",
+    "temp-files": "All four failed: grpo has nothing to say, rlvp still knows that /1 made a copy and /0 did harm.",
+}
+
+
+def demo(
+    group: Annotated[
+        list[str] | None, typer.Option(metavar="GROUP", help="Show the ledger of this group; may be repeated.")
+    ] = None,
+) -> None:
+    """Score and audit the rollouts that the package ships: a small agent that cleans up files and takes shortcuts."""
+    # torch takes a second to import; only the commands that assign credit should.
+    from apportion.batch import Batch
+    from apportion.cli._ledger import group_page, opening, scored
+    from apportion.recipes import load
+
+    started = time.perf_counter()
+    console = c.console()
+    trajectories = list(read(ROLLOUTS))
+    batch = Batch.pack(trajectories)
+    grpo = scored(load("grpo"), "as they are", batch, trajectories)
+    rlvp = scored(load("rlvp", variant="c2", rules=str(RULES)), f"variant=c2, {RULES.name}", batch, trajectories)
+    opening(console, [grpo, rlvp])
+    for name in group or _SHOWN:
+        group_page(console, name, _SHOWN.get(name, ""), trajectories, grpo, rlvp)
+    console.print()
+    show(diagnostics.audit(trajectories), ROLLOUTS.name)
+    console.print(
+        Text(f"{time.perf_counter() - started:.1f} s; the rollouts are {ROLLOUTS}", style=c.STYLES["faint"]),
+        soft_wrap=True,
+    )
+    console.print()
+    c.print_next(
+        console,
+        "apportion audit YOUR_ROLLOUTS",
+        "apportion score YOUR_ROLLOUTS --recipe grpo --out credit.jsonl",
+        "apportion recipes rlvp",
+    )
