@@ -1,0 +1,7 @@
+"""Where credit meets the outside world: trainers, and the files that rollouts come in.
+
+    actions    tool calls and commands, as the policy wrote them
+    files      rollout files: native JSONL and Parquet, message lists, replies with rewards, SWE-agent runs
+
+Nothing here is imported by the rooms below it: rewards, advantages and recipes know no file and no trainer.
+"""
