@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
+from apportion.advantages.leave_out import squares_without
 from apportion.advantages.order import lower_median
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
@@ -221,12 +222,10 @@ def _factor(
         return factor
     if scale == "mad":
         deviation = (x.values - x.values[_median(x.values, spread)[spread.key]]).abs()
-        size = deviation[_median(deviation, spread)][spread.key]
+        size = deviation[_median(deviation, spread)[spread.key]]
     elif scale == "loo_std":
         rest = spread.mass[spread.key] - spread.weight
-        far = x.values - spread.mean[spread.key]
-        shift = torch.where(rest > 0, spread.mass[spread.key] / torch.where(rest > 0, rest, 1.0), 0.0)
-        squares = spread.squares[spread.key] - spread.weight * far**2 * shift
+        squares = squares_without(x.values, spread.weight, spread.key, spread.mass.numel())
         steady = squares <= rest * spread.tolerance[spread.key] ** 2
         divisor = torch.where(steady | (rest <= ddof), 1.0, rest - ddof)
         root = torch.sqrt(torch.where(steady | (rest <= ddof), 1.0, squares / divisor))

@@ -18,19 +18,22 @@ def at_rank(values: Tensor, key: Tensor, known: Tensor, rank: Tensor) -> Tensor:
         rank: int64[g] 0 = the smallest. Equal values keep their order in the batch.
 
     Returns:
-        Positions; any element of the group (or of the batch, for an empty group) where the rank does not exist.
+        Positions; any element of the group (or of the batch, for an empty group) where the rank does not exist. All 0
+        for a batch without elements.
 
     Example:
         >>> key = torch.tensor([0, 1, 0, 0])
         >>> at_rank(torch.tensor([3.0, 5.0, 1.0, 2.0]), key, torch.ones(4) > 0, torch.tensor([1, 0])).tolist()
         [3, 1]
     """
+    if not values.numel():
+        return torch.zeros_like(rank)
     order = torch.argsort(torch.where(known, values.detach(), torch.inf), stable=True)
     order = order[torch.argsort(key[order], stable=True)]
     size = torch.bincount(key, minlength=rank.numel())
     first = torch.cumsum(size, 0) - size
     reach = rank.clamp_min(0).minimum((size - 1).clamp_min(0))
-    return order[(first + reach).clamp_max(max(order.numel() - 1, 0))]
+    return order[(first + reach).clamp_max(order.numel() - 1)]
 
 
 def lower_median(values: Tensor, key: Tensor, known: Tensor, count: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
@@ -140,4 +142,7 @@ def reinforce_pp_baseline(
     Source: arXiv 2501.03262.
     """
     centred = group_stat(x, scale="none", singleton=singleton, constant_tol=constant_tol)
-    return whiten(centred, unit=unit, ddof=ddof, variance_eps=variance_eps, constant_tol=constant_tol)
+    # Groups that sum to 0 make a batch that does: subtracting the rounding error of its mean would only move dead
+    # groups off 0.
+    center: Literal["mean", "none"] = "none" if unit == "element" and singleton != "raw" else "mean"
+    return whiten(centred, unit=unit, center=center, ddof=ddof, variance_eps=variance_eps, constant_tol=constant_tol)

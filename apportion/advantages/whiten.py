@@ -57,9 +57,9 @@ def whiten(
     for name, value in (("eps", eps), ("variance_eps", variance_eps)):
         if not value >= 0:
             raise InvalidArgument(name, value, "a number >= 0")
+    stats = group_statistics(x, key="batch", unit=unit, constant_tol=constant_tol)
     if whitening_skipped(x):
         return x.neutral()
-    stats = group_statistics(x, key="batch", unit=unit, constant_tol=constant_tol)
     std = stats.std(ddof)
     live = ~stats.constant & (std > 0)
     divisor = torch.sqrt(torch.where(live, std, 1.0) ** 2 + variance_eps) + eps
