@@ -4,50 +4,21 @@ from __future__ import annotations
 
 import sys
 import traceback
-from enum import IntEnum
 from typing import Annotated, Any
 
 import typer
 
 import apportion
 from apportion.cli import _console
+from apportion.cli._errors import Code, described, exit_code
 from apportion.cli.audit import audit
 from apportion.cli.demo import demo
 from apportion.cli.recipes import recipes
 from apportion.cli.score import score
-from apportion.errors import (
-    ApportionError,
-    BadRow,
-    InvalidArgument,
-    MissingExtra,
-    MissingInput,
-    ObserverFailing,
-    RecipeRefused,
-)
+from apportion.errors import ApportionError
 
-__all__ = ["Code", "app"]
+__all__ = ["app"]
 
-
-class Code(IntEnum):
-    """Exit codes; 0 is success and 1 is `audit --strict` with findings."""
-
-    USAGE = 2
-    DATA = 3
-    EXTRA = 4
-    BUG = 70
-    INTERRUPTED = 130
-
-
-_CODES: dict[type[BaseException], Code] = {
-    MissingExtra: Code.EXTRA,
-    BadRow: Code.DATA,
-    MissingInput: Code.DATA,
-    ObserverFailing: Code.DATA,
-    RecipeRefused: Code.USAGE,
-    InvalidArgument: Code.USAGE,
-    ApportionError: Code.BUG,
-    OSError: Code.USAGE,
-}
 
 _EPILOG = (
     "Exit codes: 0 done, 1 audit --strict found an error, 2 bad argument or file, 3 rollouts that cannot be read or "
@@ -63,7 +34,7 @@ class Program(typer.core.TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            _console.error("interrupted; no output was written")
+            _console.error("interrupted")
             raise typer.Exit(Code.INTERRUPTED) from None
         except BrokenPipeError:
             # Whoever reads us has seen enough; Python must not complain about it while it shuts down.
@@ -73,8 +44,8 @@ class Program(typer.core.TyperGroup):
             if ctx.params.get("debug"):
                 traceback.print_exc()
             else:
-                _console.error(_described(error))
-            raise typer.Exit(next(code for kind, code in _CODES.items() if isinstance(error, kind))) from error
+                _console.error(described(error))
+            raise typer.Exit(exit_code(error)) from error
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:
@@ -83,12 +54,6 @@ class Program(typer.core.TyperGroup):
             traceback.print_exc()
             _console.error(f"{type(error).__name__}: a bug in apportion, or in the recipe file; see above")
             raise typer.Exit(Code.BUG) from error
-
-
-def _described(error: ApportionError | OSError) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
 
 
 app = typer.Typer(

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from apportion.cli import _console as c
+from apportion.cli._errors import Code
 from apportion.cli._options import Format, Json, OnError, Quiet, RewardField, Rollouts
 from apportion.errors import BadRow
 from apportion.integrations.files import read
@@ -75,7 +76,7 @@ def audit(
         show(result, str(rollouts))
         c.print_next(c.console(), _next(result, rollouts))
     if strict and any(finding.severity == "error" for finding in result.findings):
-        raise typer.Exit(1)
+        raise typer.Exit(Code.FOUND)
 
 
 def show(result: Audit, source: str) -> None:

@@ -134,15 +134,19 @@ def _short(value: object) -> str:
 
 
 def _first_line(doc: str) -> str:
-    line = " ".join(doc.partition("\n\n")[0].split())
-    return re.sub(r"\s*arXiv \d{4}\.\d{4,5}\.$", "", line)
+    return " ".join(_without_paper(doc).partition("\n\n")[0].split())
+
+
+def _without_paper(doc: str) -> str:
+    """A docstring whose first paragraph does not end with the paper, which is shown beside it."""
+    return re.sub(r"\A((?:.|\n(?!\n))*?)\s*arXiv \d{4}\.\d{4,5}\.(?=\Z|\n\n)", r"\1", doc)
 
 
 def _detail(console: Console, card: _Card) -> None:
     console.print(c.heading(card.name))
     console.print()
-    about = re.split(r"^(?:Args|Returns|Raises|Example):$", card.doc, maxsplit=1, flags=re.MULTILINE)[0].rstrip()
-    for line in c.paragraphs(about, width=min(console.width, 120)):
+    about = re.split(r"^(?:Args|Returns|Raises|Example):$", card.doc, maxsplit=1, flags=re.MULTILINE)[0]
+    for line in c.paragraphs(_without_paper(about.rstrip()), width=min(console.width, 120)):
         console.print(line)
     console.print()
     if card.made is not None:
@@ -158,8 +162,7 @@ def _detail(console: Console, card: _Card) -> None:
         if setting.about:
             console.print(Padding(Text(setting.about), (0, 0, 0, 4)))
     console.print()
-    example = next((f" -p {s.name}={_short(s.default)}" for s in card.settings if not s.required), "")
-    c.print_next(console, f"apportion score ROLLOUTS --recipe {card.name}{example} --out credit.jsonl")
+    c.print_next(console, f"apportion score ROLLOUTS --recipe {card.name} --out credit.jsonl")
 
 
 def _facts(recipe: Recipe) -> list[list[str]]:

@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from apportion.cli import _console as c
+from apportion.cli._errors import about_the_rollouts
 from apportion.cli._options import Format, Json, OnError, Quiet, Rollouts
 from apportion.cli._parameters import parameters
 from apportion.errors import BadRow, InvalidArgument
@@ -92,8 +93,9 @@ def score(
             raise skipped[0]
         walk = index.steps if scoring.by_step else index.groups
         for chunk in _first_groups(walk(chunk_bytes=_CHUNK_BYTES, progress=stage("scoring")), limit):
-            for record in scoring.records(chunk):
-                file.write(record)
+            with about_the_rollouts():
+                for record in scoring.records(chunk):
+                    file.write(record)
             scoring.check(enough=_ENOUGH)
         scoring.check()
     if state is not None:
@@ -125,7 +127,7 @@ def _summary(recipe: Recipe, totals: Totals, skipped: Sequence[BadRow], seconds:
     console.print(_terms(totals))
     if skipped:
         console.print()
-        console.print(c.heading(f"{len(skipped)} rows were left out", "--on-error skip"))
+        console.print(c.heading(f"left out: {c.count(len(skipped), 'row')}", "--on-error skip"))
         for row in skipped[:5]:
             console.print(Text("  ").append_text(c.safe(row)))
     console.print()
