@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
+from apportion.rewards.base import Composable
 from apportion.rewards.partial import Checks, ChecksPassed
-from apportion.rewards.running import UNLIMITED, Limits, PerTrajectory
+from apportion.rewards.running import UNLIMITED, Limits
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
 
@@ -57,7 +58,7 @@ def difficulty_weights(
 
 
 @dataclass(frozen=True)
-class UnitTests(PerTrajectory):
+class UnitTests(Composable):
     """See `unit_tests`."""
 
     checks: ChecksPassed
@@ -71,8 +72,12 @@ class UnitTests(PerTrajectory):
         difficulty_weights(list((self.pass_rates or {}).values()), exponent=self.exponent, bandwidth=self.bandwidth)
         _arguments.text("name", self.name)
 
-    def observe_within(self, trajectories: Sequence[Trajectory], limits: Limits) -> list[list[Verdict]]:
+    def observe(self, trajectories: Sequence[Trajectory]) -> list[list[Verdict]]:
         """One verdict per turn, with the pass rates of each group among `trajectories`."""
+        return self.observe_within(trajectories, UNLIMITED)
+
+    def observe_within(self, trajectories: Sequence[Trajectory], limits: Limits) -> list[list[Verdict]]:
+        """Like `observe`, with a limit on the time of each call of a function that re-runs the tests."""
         self.checks.require(trajectories)
         read = self.checks.read(trajectories, limits)
         groups: dict[str, list[Mapping[str, bool]]] = {}
@@ -84,10 +89,6 @@ class UnitTests(PerTrajectory):
             [_weighted(cell, weights[trajectory.group]) for cell in cells]
             for trajectory, cells in zip(trajectories, read, strict=True)
         ]
-
-    def score(self, trajectory: Trajectory) -> list[Verdict]:
-        """One trajectory as a group of its own."""
-        return self.observe_within([trajectory], UNLIMITED)[0]
 
     def _weights(self, results: Sequence[Mapping[str, bool]]) -> dict[str, tuple[float, float]]:
         if self.pass_rates is not None:

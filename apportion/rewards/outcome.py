@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -142,7 +143,7 @@ class FromColumn:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(ABC):
     """An answer taken out of the final text and compared with the reference."""
 
     extract: Extract
@@ -163,9 +164,9 @@ class Comparison:
             return Scored(0.0, f"no_answer_found ({_name(self.extract)})")
         return self.compare(answer, trajectory.reference)
 
+    @abstractmethod
     def compare(self, answer: str, reference: object) -> Verdict:
         """The verdict on an answer that was found."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

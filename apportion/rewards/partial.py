@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from apportion.errors import InvalidArgument, MissingInput
 from apportion.rewards import _arguments
+from apportion.rewards.base import Composable
 from apportion.rewards.recorded import require_turns
-from apportion.rewards.running import UNLIMITED, Limits, PerTrajectory, each, source_file
+from apportion.rewards.running import UNLIMITED, Limits, each, source_file
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
 
@@ -59,7 +60,7 @@ def read_checks(recorded: object) -> Checks | Abstained | Failed:
 
 
 @dataclass(frozen=True)
-class ChecksPassed(PerTrajectory):
+class ChecksPassed(Composable):
     """See `checks_passed`."""
 
     source: str | Callable[[Trajectory], Sequence[object]]
@@ -79,8 +80,12 @@ class ChecksPassed(PerTrajectory):
             _arguments.text("expected", self.expected)
         _arguments.text("name", self.name)
 
-    def observe_within(self, trajectories: Sequence[Trajectory], limits: Limits) -> list[list[Verdict]]:
+    def observe(self, trajectories: Sequence[Trajectory]) -> list[list[Verdict]]:
         """One verdict per turn; the denominators are settled for all of `trajectories` first."""
+        return self.observe_within(trajectories, UNLIMITED)
+
+    def observe_within(self, trajectories: Sequence[Trajectory], limits: Limits) -> list[list[Verdict]]:
+        """Like `observe`, with a limit on the time of each call of a function that re-runs the checks."""
         self.require(trajectories)
         read = self.read(trajectories, limits)
         totals = self._totals(trajectories, read)
@@ -115,10 +120,6 @@ class ChecksPassed(PerTrajectory):
             else [cell for cell in row if isinstance(cell, Failed)]
             for trajectory, row in zip(trajectories, rows, strict=True)
         ]
-
-    def score(self, trajectory: Trajectory) -> list[Verdict]:
-        """One trajectory by itself."""
-        return self.observe_within([trajectory], UNLIMITED)[0]
 
     def _totals(
         self, trajectories: Sequence[Trajectory], read: Sequence[Sequence[Checks | Abstained | Failed]]

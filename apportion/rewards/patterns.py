@@ -7,7 +7,7 @@ costs about n^(d+1) steps on n characters (the + 1 is the search for a start), a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
@@ -31,6 +31,8 @@ class Pattern:
 
     Attributes:
         source: the expression, in the syntax of `re`.
+        compiled: the same, compiled.
+        window: the length up to which a text is searched whole.
 
     Raises:
         InvalidArgument: an expression that does not compile, a repeated group that holds a repeat or an alternative
@@ -46,11 +48,13 @@ class Pattern:
     """
 
     source: str
+    compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    window: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _arguments.text("matches", self.source)
         try:
-            re.compile(self.source)
+            object.__setattr__(self, "compiled", re.compile(self.source))
         except re.error as error:
             raise InvalidArgument("matches", self.source, f"a regular expression ({error})") from None
         unbounded, nested = _repeats(self.source)
@@ -66,16 +70,16 @@ class Pattern:
                 self.source,
                 f"at most {len(_WINDOWS) - 1} unbounded repeats (got {unbounded}): split it and join the parts with &",
             )
+        object.__setattr__(self, "window", _WINDOWS[unbounded])
 
     def found_in(self, text: str) -> bool:
         """True when the pattern matches somewhere in `text`."""
-        compiled = re.compile(self.source)
-        window = _WINDOWS[_repeats(self.source)[0]]
+        window = self.window
         if len(text) <= window:
-            return compiled.search(text) is not None
+            return self.compiled.search(text) is not None
         for start in range(0, len(text) - window // 2, window // 2):
             stop = min(start + window, len(text))
-            match = compiled.search(text, start, stop)
+            match = self.compiled.search(text, start, stop)
             # A match that ends where the window was cut may owe that to the cut ($, look-ahead); the next one decides.
             if match is not None and (match.end() < stop or stop == len(text)):
                 return True

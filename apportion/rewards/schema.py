@@ -72,6 +72,12 @@ def _check(schema: object, where: str, root: object, depth: int) -> None:
     types = _types(schema)
     if not all(kind in _TYPES for kind in types):
         raise InvalidArgument(f"{where}.type", schema["type"], f"one or more of {', '.join(_TYPES)}")
+    for keyword in _BOUNDS:
+        if keyword in schema and not _is_number(schema[keyword]):
+            raise InvalidArgument(f"{where}.{keyword}", schema[keyword], "a number")
+    for keyword in ("enum", "required", "anyOf", "oneOf", "allOf"):
+        if not _TYPES["array"](schema.get(keyword, [])):
+            raise InvalidArgument(f"{where}.{keyword}", schema[keyword], "a list")
     if "pattern" in schema:
         Pattern(schema["pattern"])
     if "$ref" in schema and _resolve(schema["$ref"], root) is None:
@@ -97,7 +103,7 @@ def problems(value: object, schema: object, *, root: object = None, where: str =
         ['path is missing', 'n is str, not integer']
     """
     root = schema if root is None else root
-    here = where or "the arguments"
+    here = where or "the value"
     if isinstance(schema, bool):
         if not schema:
             yield f"{here} must not be given"
@@ -106,6 +112,7 @@ def problems(value: object, schema: object, *, root: object = None, where: str =
         yield f"{here} is nested deeper than {_DEEPEST} levels"
         return
     if not isinstance(schema, Mapping):
+        yield f"{here} is declared by something that is no schema"
         return
     if "$ref" in schema:
         yield from problems(value, _resolve(schema["$ref"], root), root=root, where=where, depth=depth + 1)

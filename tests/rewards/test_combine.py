@@ -174,6 +174,14 @@ def test_scope_by_a_function_works_per_turn_and_fails_per_rollout() -> None:
     assert "KeyError: 'long'" in found[2][0].error
 
 
+def test_a_scope_that_is_set_up_wrong_is_raised() -> None:
+    def wrong(trajectory: Trajectory) -> bool:
+        raise InvalidArgument("tasks", [], "some tasks")
+
+    with pytest.raises(InvalidArgument, match="tasks"):
+        scoped(wrong, fixed("a", 1.0)).observe(rollouts(1))
+
+
 def test_scope_checks_its_arguments() -> None:
     for scope in ("", [], [3]):
         with pytest.raises(InvalidArgument, match="scope"):

@@ -139,6 +139,36 @@ def test_a_call_that_never_returns_fails_by_itself() -> None:
         assert "no answer within 0.2 s" in seen[name][1].error  # type: ignore[union-attr]
 
 
+def test_a_timed_call_that_raises_is_located_like_any_other() -> None:
+    @reward
+    def broken(trajectory: Trajectory) -> float:
+        raise KeyError("answer")
+
+    @reward
+    def misused(trajectory: Trajectory) -> float:
+        raise InvalidArgument("a", 1, "2")
+
+    seen = observe([broken, fixed("fine", 1.0)], rollouts(1), timeout=5, failure_limit=1)
+    line = broken.function.__code__.co_firstlineno + 2
+    assert seen == {"broken": [Failed(f"KeyError: 'answer' at test_observe.py:{line}")], "fine": [Scored(1.0)]}
+    with pytest.raises(InvalidArgument):
+        observe([misused], rollouts(1), timeout=5)
+
+
+def test_an_async_batch_reward_that_raises_fails_every_rollout() -> None:
+    class Down(Fixed):
+        async def observe(self, trajectories: list[Trajectory]) -> Any:  # type: ignore[override]
+            raise ConnectionError("refused")
+
+    class Misused(Fixed):
+        async def observe(self, trajectories: list[Trajectory]) -> Any:  # type: ignore[override]
+            raise MissingExtra("httpx", "judges")
+
+    assert kinds(observe([Down("down", {})], rollouts(2), failure_limit=1)["down"]) == "FF"
+    with pytest.raises(MissingExtra):
+        observe([Misused("misused", {})], rollouts(2))
+
+
 def test_late_answers_leave_the_mean() -> None:
     script = [1, 0, "timeout", 1, "timeout", 0, "timeout", 1]
 

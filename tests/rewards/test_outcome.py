@@ -88,6 +88,7 @@ def test_a_function_sync_or_async_is_the_outcome() -> None:
         ("Oslo", "Oslo", "right_answer: 'Oslo'"),
         ("so\n  New   York ", "New York", "right_answer: 'New   York'"),
         ("Rome", ["Oslo", "Rome"], "right_answer: 'Rome'"),
+        ("7", 7, "right_answer: '7'"),
         ("oslo", "Oslo", "wrong_answer: 'oslo', not 'Oslo'"),
         ("", "Oslo", "no_answer_found (last_line)"),
         ("Rome", ["Oslo", "Bonn"], "wrong_answer: 'Rome', not 'Oslo or Bonn'"),
@@ -192,6 +193,11 @@ def test_text_that_is_missing() -> None:
 
 
 def test_messages_stand_in_for_turns() -> None:
+    plain = ({"role": "assistant", "content": "Rome"}, {"role": "assistant", "content": None})
+    assert values(seen(outcome(exact()), [Trajectory(id="r", group="q", reference="Rome", messages=plain)])) == [0.0]
+    assert values(seen(outcome(exact()), [Trajectory(id="r", group="q", reference="Rome", messages=plain[:1])])) == [
+        1.0
+    ]
     messages = (
         {"role": "user", "content": "capital?"},
         {"role": "assistant", "content": [{"type": "text", "text": "Os"}, {"type": "text", "text": "lo"}]},

@@ -191,6 +191,15 @@ def test_a_past_that_is_unknown_stays_unknown_until_it_is_certain() -> None:
     assert "cannot tell" in found[1].evidence
 
 
+def test_an_opening_that_is_unknown_stays_unknown_until_the_next_one() -> None:
+    maybe = predicate(lambda action, before: None if action.name == "maybe" else action.name == "begin", words="begin")
+    rule = only_between(maybe, called("write"), called("commit"))
+    write = call("write")
+    found = verdicts(rule, [call("maybe")], [write], [call("begin")], [write], [call("commit")], [write])
+    assert values(found) == [0.0, 0.0, 0.0, 0.25, 0.0, -0.25]
+    assert "cannot tell" in found[1].evidence
+
+
 def test_nested_pasts_are_judged_by_the_state_of_their_own_time() -> None:
     # A careless edit is one without a read before it; a later read does not excuse it.
     careless = called("edit") & ~happened(called("read"))
@@ -315,6 +324,7 @@ def test_paths_are_checked() -> None:
         lambda: happened(called("a"), times=0),
         lambda: within(0, called("a"), called("b")),
         lambda: repeated(within=-1),
+        lambda: happened("read"),  # type: ignore[arg-type]
     ):
         with pytest.raises(InvalidArgument):
             wrong()

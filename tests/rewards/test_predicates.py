@@ -113,6 +113,8 @@ def test_arguments_are_checked() -> None:
         called()
     with pytest.raises(InvalidArgument, match="matches"):
         argument("a", matches="(a+)+")
+    with pytest.raises(InvalidArgument, match="function"):
+        predicate("rm", words="x")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="words"):
         predicate(lambda action, before: True, words="")
     with pytest.raises(InvalidArgument, match="about"):

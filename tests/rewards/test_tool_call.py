@@ -104,11 +104,37 @@ def test_the_table_of_turns_is_needed() -> None:
         {"$ref": "#/$defs/None"},
         {"$ref": "https://example.org/schema"},
         {"anyOf": [{"not": {}}]},
+        {"minimum": "1"},
+        {"enum": "abc"},
+        {"required": "a"},
     ],
 )
 def test_what_would_not_be_checked_is_refused(schema: Any) -> None:
     with pytest.raises(InvalidArgument):
         tool_calls({"f": schema})
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "fault"),
+    [
+        ({"pattern": "^[A-Z]{3}$"}, "OSL", None),
+        ({"pattern": "^[A-Z]{3}$"}, "oslo", "the value does not match '^[A-Z]{3}$'"),
+        ({"properties": {"a": False}}, {"a": 1}, "a must not be given"),
+        ({"const": "x"}, "y", "the value is 'y', not 'x'"),
+        ({"type": "string", "nullable": True}, None, None),
+        ({"uniqueItems": True}, [1, 1.0], "the value repeats an item"),
+        ({"uniqueItems": True}, [1, True], None),
+        (
+            {"oneOf": [{"type": "integer"}, {"minimum": 0}]},
+            1,
+            "the value fits 2 of the alternatives, not exactly one",
+        ),
+        ({"anyOf": [{"type": "null"}, {"type": "string"}]}, 1, "the value fits none of the alternatives"),
+        ({"properties": {"a": 3}}, {"a": 1}, "a is declared by something that is no schema"),
+    ],
+)
+def test_one_keyword(schema: Any, value: Any, fault: str | None) -> None:
+    assert list(problems(value, schema)) == ([fault] if fault else [])
 
 
 def test_nesting_has_a_floor() -> None:
