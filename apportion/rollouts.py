@@ -157,7 +157,9 @@ class Trajectory:
                 array = np.asarray(default if value is None else value)
                 if dtype is np.int64 and array.size and array.dtype.kind not in "iu":
                     raise TypeError
-                if dtype is np.bool_ and not np.isin(array, (0, 1)).all():
+                if dtype is np.bool_ and array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+                    raise TypeError
+                if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:
                     raise TypeError
                 array = array.astype(dtype)
             except (TypeError, ValueError, OverflowError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
@@ -18,7 +18,10 @@ from apportion.verdicts import Verdict
 if TYPE_CHECKING:
     from apportion.rewards.linear import Linear
 
-__all__ = ["Composable", "Observation", "Reward", "Rows"]
+__all__ = ["Composable", "Observation", "Reward", "Role", "Rows"]
+
+# What a reward can carry in a recipe: an outcome can drive training by itself, shaping alone teaches the wrong thing.
+Role: TypeAlias = Literal["outcome", "shaping"]
 
 # One verdict per trajectory, or one list per trajectory with one verdict per turn.
 Observation: TypeAlias = Sequence[Verdict] | Sequence[Sequence[Verdict]]
@@ -61,6 +64,13 @@ class Composable:
     Raises:
         InvalidArgument: parts of different levels, two parts with one name, a weight that is not finite.
     """
+
+    _role: ClassVar[Role] = "outcome"
+
+    @property
+    def role(self) -> Role:
+        """`shaping` for penalties, progress and form, which a recipe refuses to train on alone; else `outcome`."""
+        return self._role
 
     if TYPE_CHECKING:
 
@@ -119,6 +129,11 @@ def check_reward(argument: str, value: object) -> Reward:
     _arguments.text(f"{argument}.name", value.name)
     _arguments.observable_level(f"{argument}.level ({value.name})", value.level)
     return value
+
+
+def role_of(*rewards: Reward) -> Role:
+    """The role of what these rewards are parts of: "shaping" when all of them are. Rewards of users' own drive."""
+    return "shaping" if all(getattr(value, "role", "outcome") == "shaping" for value in rewards) else "outcome"
 
 
 def same_level(argument: str, rewards: Sequence[Reward]) -> Level:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
-from apportion.rewards.base import Reward, check_reward, same_level
+from apportion.rewards.base import Reward, Role, check_reward, role_of, same_level
 from apportion.rewards.running import Combined, Plan, Question
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
@@ -29,6 +29,11 @@ class Gate(Combined):
     at: float
     name: str
     level: Level = field(init=False)
+
+    @property
+    def role(self) -> Role:
+        """That of what it is made of."""
+        return role_of(self.then)
 
     def __post_init__(self) -> None:
         parts = [self.condition, self.then]
@@ -129,6 +134,11 @@ class FirstOf(Combined):
     name: str
     level: Level = field(init=False)
 
+    @property
+    def role(self) -> Role:
+        """That of what it is made of."""
+        return role_of(*self.parts)
+
     def __post_init__(self) -> None:
         if not self.parts:
             raise InvalidArgument("rewards", self.parts, "at least one reward")
@@ -206,6 +216,11 @@ class Clip(Combined):
     high: float | None
     name: str
     level: Level = field(init=False)
+
+    @property
+    def role(self) -> Role:
+        """That of what it is made of."""
+        return role_of(self.inner)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "level", same_level("clip", [self.inner]))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
+from apportion.rewards.base import Role
 from apportion.rewards.recorded import final_text, interrupted, require_text, require_turns
 from apportion.rewards.running import PerTrajectory
 from apportion.rollouts import Level, Trajectory
@@ -52,6 +53,7 @@ def block_problem(text: str, tags: Sequence[str], *, mode: Mode, empty: Empty) -
 class TagFormat(PerTrajectory):
     """See `tag_format`."""
 
+    _role: ClassVar[Role] = "shaping"
     tags: tuple[str, ...]
     mode: Mode
     empty: Empty

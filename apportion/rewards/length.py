@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
-from apportion.rewards.base import Reward, check_reward
+from apportion.rewards.base import Reward, Role, check_reward, role_of
 from apportion.rewards.recorded import interrupted, policy_tokens, require_tokens
 from apportion.rewards.running import Combined, PerTrajectory, Plan
 from apportion.rollouts import Level, Trajectory
@@ -24,6 +24,7 @@ Beyond: TypeAlias = Literal["floor", "linear"]
 class Overlong(PerTrajectory):
     """See `overlong`."""
 
+    _role: ClassVar[Role] = "shaping"
     max_tokens: int
     cache: int
     factor: float
@@ -101,6 +102,11 @@ class StopProperly(Combined):
     name: str
     level: Level = field(default=Level.TRAJECTORY, init=False)
 
+    @property
+    def role(self) -> Role:
+        """That of what it is made of."""
+        return role_of(self.inner)
+
     def __post_init__(self) -> None:
         _trajectory_level(self.inner)
         _arguments.number("coefficient", self.coefficient, at_most=1)
@@ -162,6 +168,11 @@ class CosineLength(Combined):
     correct_at: float
     name: str
     level: Level = field(default=Level.TRAJECTORY, init=False)
+
+    @property
+    def role(self) -> Role:
+        """That of what it is made of."""
+        return role_of(self.inner)
 
     def __post_init__(self) -> None:
         _trajectory_level(self.inner)

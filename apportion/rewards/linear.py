@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
-from apportion.rewards.base import Reward, check_reward, same_level, unique_names
+from apportion.rewards.base import Reward, Role, check_reward, role_of, same_level, unique_names
 from apportion.rewards.running import Combined, Plan
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Abstained, Failed, Scored, Verdict, as_verdict
@@ -28,6 +28,11 @@ class Linear(Combined):
     terms: tuple[tuple[float, Reward], ...]
     name: str = ""
     level: Level = field(init=False)
+
+    @property
+    def role(self) -> Role:
+        """That of what it is made of."""
+        return role_of(*(part for _, part in self.terms))
 
     def __post_init__(self) -> None:
         rewards = [part for _, part in self.terms]

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
-from apportion.rewards.base import Reward, check_reward, same_level, unique_names
+from apportion.rewards.base import Reward, Role, check_reward, role_of, same_level, unique_names
 from apportion.rewards.linear import Linear
 from apportion.rewards.running import Combined, Plan
 from apportion.rollouts import Level, Trajectory
@@ -28,6 +28,11 @@ class WeightedMean(Combined):
     failed: OnFailure
     name: str
     level: Level = field(init=False)
+
+    @property
+    def role(self) -> Role:
+        """That of what it is made of."""
+        return role_of(*(part for part, _ in self.parts))
 
     def __post_init__(self) -> None:
         rewards = [part for part, _ in self.parts]
@@ -164,6 +169,11 @@ class Passes(Combined):
     at: float
     name: str
     level: Level = field(init=False)
+
+    @property
+    def role(self) -> Role:
+        """That of what it is made of."""
+        return role_of(self.inner)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "level", same_level("passes", [self.inner]))

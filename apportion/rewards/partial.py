@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from apportion.errors import InvalidArgument, MissingInput
 from apportion.rewards import _arguments
-from apportion.rewards.base import Composable
+from apportion.rewards.base import Composable, Role
 from apportion.rewards.recorded import require_turns
 from apportion.rewards.running import UNLIMITED, Limits, each, source_file
 from apportion.rollouts import Level, Trajectory
@@ -63,6 +63,7 @@ def read_checks(recorded: object) -> Checks | Abstained | Failed:
 class ChecksPassed(Composable):
     """See `checks_passed`."""
 
+    _role: ClassVar[Role] = "shaping"
     source: str | Callable[[Trajectory], Sequence[object]]
     expected: Expected
     name: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
+from apportion.rewards.base import Role
 from apportion.rewards.predicates import Before
 from apportion.rewards.recorded import require_turns
 from apportion.rewards.rules import Rule
@@ -61,6 +62,7 @@ class Path(PerTrajectory):
         counted: the value itself, or the number of violations or fulfilments.
     """
 
+    _role: ClassVar[Role] = "shaping"
     rules: tuple[Rule, ...]
     unexecuted: Unexecuted
     name: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from apportion.rewards import _arguments
+from apportion.rewards.base import Role
 from apportion.rewards.recorded import require_text, require_tokens, texts, tokens_by_turn
 from apportion.rewards.running import PerTrajectory
 from apportion.rollouts import Level, Trajectory
@@ -21,6 +22,7 @@ Unit: TypeAlias = Literal["tokens", "words"]
 class Repetition(PerTrajectory):
     """See `repetition`."""
 
+    _role: ClassVar[Role] = "shaping"
     ngram: int
     penalty: float
     unit: Unit

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from apportion.errors import ApportionError, InvalidArgument, MissingInput
 from apportion.rewards import _arguments
-from apportion.rewards.base import Reward, check_reward, same_level
+from apportion.rewards.base import Reward, Role, check_reward, role_of, same_level
 from apportion.rewards.running import Combined, Plan, describe, source_file, width
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Abstained, Failed
@@ -25,6 +25,11 @@ class Scoped(Combined):
     column: str
     name: str
     level: Level = field(init=False)
+
+    @property
+    def role(self) -> Role:
+        """That of what it is made of."""
+        return role_of(self.inner)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "level", same_level("scoped", [self.inner]))

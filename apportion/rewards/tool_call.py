@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
+from apportion.rewards.base import Role
 from apportion.rewards.recorded import interrupted, require_turns
 from apportion.rewards.running import PerTrajectory
 from apportion.rewards.schema import check_schema, problems
@@ -25,6 +26,7 @@ _LISTED = 5
 class ToolCalls(PerTrajectory):
     """See `tool_calls`."""
 
+    _role: ClassVar[Role] = "shaping"
     tools: Mapping[str, Any] | None
     name: str
     level: Level

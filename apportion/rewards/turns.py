@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
-from apportion.rewards.base import Reward, check_reward
+from apportion.rewards.base import Reward, Role, check_reward, role_of
 from apportion.rewards.recorded import interrupted
 from apportion.rewards.running import Combined, Plan
 from apportion.rollouts import Level, Trajectory
@@ -24,6 +24,7 @@ How: TypeAlias = Literal["last", "min", "mean", "sum"]
 class Difference(Combined):
     """See `difference`."""
 
+    _role: ClassVar[Role] = "shaping"
     inner: Reward
     initial: float
     name: str
@@ -93,6 +94,11 @@ class ReduceTurns(Combined):
     how: How
     name: str
     level: Level = field(default=Level.TRAJECTORY, init=False)
+
+    @property
+    def role(self) -> Role:
+        """That of what it is made of."""
+        return role_of(self.inner)
 
     def __post_init__(self) -> None:
         _turn_level("reduce_turns", self.inner)
