@@ -49,11 +49,11 @@ def pass_at_k(x: Signal, *, k: int) -> Signal:
     draw = torch.arange(k, dtype=torch.float64, device=n.device)
 
     def none_of(bad: torch.Tensor, all_: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
-        # C(bad, k) / C(all, k) as a product: no factorial overflows, and 0 exactly when bad < k.
+        # C(bad, k) / C(all, k) as a product: no factorial overflows, and 0 exactly when bad < k, so also when all < k.
         return ((bad[:, None] - draws).clamp_min(0) / (all_[:, None] - draws).clamp_min(1)).prod(1)
 
     miss = none_of(failures, n, draw)
     sigma = torch.sqrt(miss * (1 - miss))
-    usable = (n >= k) & (sigma > 0)
+    usable = sigma > 0
     gain = torch.where(usable, none_of(failures - 1, n - 1, draw[:-1]) / torch.where(usable, sigma, 1.0), 0.0)
     return group_stat(x, scale="none").scaled(gain, Level.GROUP)

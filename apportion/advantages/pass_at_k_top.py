@@ -61,7 +61,7 @@ def pass_at_k_top(
     live = ~stats.constant & (size > 0)
     factor = torch.where(live, 1.0 / torch.where(live, size + (eps if scale == "std" else 0.0), 1.0), 0.0)
     position = torch.arange(x.values.numel(), device=x.values.device)
-    wins = (position == best[stats.key]) & live[stats.key]
+    wins = position == best[stats.key]
 
     def move(values: Tensor) -> Tensor:
         return torch.where(wins, (values - values[second[stats.key]]) * factor[stats.key], 0.0)

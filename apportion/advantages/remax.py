@@ -38,4 +38,4 @@ def remax(x: Signal, *, baseline: Signal | Tensor) -> Signal:
         baseline = Signal.of(x.batch, x.level, baseline, name="baseline", known=~torch.isnan(baseline))
     level = min(x.level, baseline.level)
     both = x.spread(level).known & baseline.spread(level).known
-    return (x - baseline.named("baseline")).masked(both).neutral()
+    return (x - baseline.named("baseline")).masked(both)

@@ -20,9 +20,9 @@ def test_each_source_is_compared_with_its_own_kind() -> None:
 
 
 def test_groups_stay_apart_too() -> None:
-    x = rewards_signal([1.0, 0.0, 5.0, 3.0], groups=["a", "a", "b", "b"])
-    made = by_source(x, source=["p"] * 4).values.tolist()
-    assert made == pytest.approx([0.7071, -0.7071, 0.7071, -0.7071], abs=1e-4)
+    x = rewards_signal([1.0, 0.0, 5.0, 3.0, 9.0, 7.0], groups=["a", "a", "a", "a", "b", "b"])
+    made = by_source(x, source=["p", "p", "e", "e", "p", "p"]).values.tolist()
+    assert made == pytest.approx([0.7071, -0.7071] * 3, abs=1e-4)
 
 
 def test_the_only_one_of_its_source_gets_nothing() -> None:
@@ -30,7 +30,7 @@ def test_the_only_one_of_its_source_gets_nothing() -> None:
 
 
 def test_long_external_rollouts_leave() -> None:
-    x = rewards_signal(SIX, tokens=[9, 9, 9, 9, 9, 3])
+    x = rewards_signal(SIX, tokens=[9, 9, 9, 9, 9, 5])
     made = by_source(x, source=SOURCES, max_tokens={"external": 5})
     assert made.known.tolist() == [True, True, True, True, False, True]
     assert made.values.tolist()[4:] == [0.0, 0.0]

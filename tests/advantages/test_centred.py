@@ -63,6 +63,13 @@ def test_gpg_counts_known_rewards_only() -> None:
     assert gpg(x).values.tolist() == [1.0, -1.0, 0.0, 0.0, 0.0, 0.0]  # alpha = 4 / 2
 
 
+def test_gpg_of_a_singleton() -> None:
+    x = rewards_signal([0.7])
+    assert gpg(x).values.tolist() == [0.0]
+    assert gpg(x, dialect="verl").values.tolist() == [0.7]
+    assert gpg(x, dialect="verl", singleton="zero").values.tolist() == [0.0]
+
+
 def test_gpg_has_a_normaliser() -> None:
     assert gpg(rewards_signal([1.0, 0.0]), norm=2.0).values.tolist() == [0.25, -0.25]
     with pytest.raises(InvalidArgument, match="norm"):

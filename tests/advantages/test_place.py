@@ -51,6 +51,12 @@ def test_a_silent_turn_pays_the_token_before_it() -> None:
     assert placed.known.tolist() == [False, True, True]
 
 
+def test_a_silent_turn_that_failed_spoils_the_token_before_it() -> None:
+    batch = Batch.of(groups=["q"], turns=[2], tokens=[2, 0])
+    x = Signal.from_verdicts(batch, Level.TURN, [Scored(1.0), Failed("-")], name="r")
+    assert on_last_token(x).presence.tolist() == [Presence.KNOWN, Presence.FAILED]
+
+
 def test_tokens_of_missing_turns_are_missing() -> None:
     batch = Batch.of(groups=["q"], turns=[3], tokens=[2, 1, 1])
     x = Signal.from_verdicts(batch, Level.TURN, [Abstained("-"), Failed("-"), Scored(1.0)], name="r")
