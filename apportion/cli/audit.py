@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -160,7 +161,7 @@ def _findings(console: Console, findings: Sequence[Finding]) -> None:
     console.print(c.heading("findings", summary or "none"))
     for finding in findings:
         console.print()
-        head = Text(finding.severity, style=c.STYLES[finding.severity]).append(f" {finding.code}", style="bold")
+        head = Text.assemble((finding.severity, c.STYLES[finding.severity]), " ", (finding.code, "bold"))
         console.print(Padding(head, (0, 0, 0, 2)))
         console.print(Padding(c.safe(finding.message), (0, 0, 0, 4)))
         if finding.examples:
@@ -186,7 +187,8 @@ def _unreadable(skipped: Sequence[BadRow]) -> list[Finding]:
 
 
 def _next(result: Audit, rollouts: Path) -> str:
+    source = shlex.quote(str(rollouts))
     if not result.reward_known:
-        return f"apportion audit {rollouts} --reward-field COLUMN"
-    column = f" --reward-field {result.reward_field}" if result.reward_field != "reward" else ""
-    return f"apportion score {rollouts} --recipe grpo{column} --out credit.jsonl"
+        return f"apportion audit {source} --reward-field COLUMN"
+    column = "" if result.reward_field == "reward" else f" --reward-field {shlex.quote(result.reward_field)}"
+    return f"apportion score {source} --recipe grpo{column} --out credit.jsonl"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from apportion.cli import _console as c
 from apportion.cli.audit import show
@@ -49,10 +48,8 @@ def demo(
         group_page(console, name, _SHOWN.get(name, ""), trajectories, grpo, rlvp)
     console.print()
     show(diagnostics.audit(trajectories), ROLLOUTS.name)
-    console.print(
-        Text(f"{time.perf_counter() - started:.1f} s; the rollouts are {ROLLOUTS}", style=c.STYLES["faint"]),
-        soft_wrap=True,
-    )
+    seconds = time.perf_counter() - started
+    console.print(f"scored and audited in {seconds:.2f} s: {ROLLOUTS}", style=c.STYLES["faint"], soft_wrap=True)
     console.print()
     c.print_next(
         console,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.padding import Padding
 from rich.text import Text
 
 from apportion.cli import _console as c
@@ -118,9 +120,9 @@ def _summary(recipe: Recipe, totals: Totals, skipped: Sequence[BadRow], seconds:
     console = c.console()
     settings = c.plain(recipe.parameters)
     console.print(c.heading("score", source), soft_wrap=True)
-    console.print(Text("  ").append_text(c.safe(f"{recipe.name}({settings}), loss {recipe.aggregation}")))
+    console.print(Padding(c.safe(f"{recipe.name}({settings})"), (0, 0, 0, 2)))
     console.print()
-    console.print(_sizes(totals, seconds))
+    console.print(_sizes(recipe, totals, seconds))
     console.print()
     console.print(_rewards(totals))
     console.print()
@@ -133,10 +135,10 @@ def _summary(recipe: Recipe, totals: Totals, skipped: Sequence[BadRow], seconds:
     console.print()
     console.print(Text("wrote ").append_text(c.safe(out)), soft_wrap=True)
     console.print()
-    c.print_next(console, f"apportion audit {source}", "apportion recipes")
+    c.print_next(console, f"apportion audit {shlex.quote(source)}", "apportion recipes")
 
 
-def _sizes(totals: Totals, seconds: float) -> Any:
+def _sizes(recipe: Recipe, totals: Totals, seconds: float) -> Any:
     finest = "policy tokens" if totals.tokens else "turns"
     tokens = c.count(totals.tokens, "policy token") if totals.tokens else "text only: credit per turn"
     dead = f"{c.count(totals.without_credit, 'group')} in which every advantage is 0"
@@ -148,6 +150,7 @@ def _sizes(totals: Totals, seconds: float) -> Any:
         ["in the loss", c.share(totals.in_loss / max(totals.elements, 1)), f"of the {finest}"],
         ["residual", c.number(totals.residual, 2), "largest |sum of terms - advantage|, relative"],
         ["time", f"{seconds:.1f} s", rate],
+        ["loss", "", recipe.aggregation],
     ]
     return c.table(["", ("", "right"), ""], rows, header=False, flexible=(2,))
 
@@ -177,9 +180,10 @@ def _terms(totals: Totals) -> Any:
             _mean(term),
             c.number(term.std),
             c.share(term.variance_share),
-            c.bar(abs(term.variance_share or 0.0), style="red" if (term.variance_share or 0.0) < 0 else "cyan"),
+            c.bar(abs(part), width=12, style="red" if part < 0 else "cyan"),
         ]
         for name, term in totals.terms().items()
+        for part in [term.variance_share or 0.0]
     ]
     rows.append(["advantage", _mean(whole), c.number(whole.std), "", ""])
     return c.table(["term", ("mean", "right"), ("std", "right"), ("of variance", "right"), ""], rows)

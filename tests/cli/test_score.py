@@ -48,6 +48,7 @@ def test_settings_arrive(run: Run, rollouts: Make, recipe_file: Path, tmp_path: 
     assert [record["advantages"]["values"] for record in read_credit(out)] == [5.0, -5.0]
     assert read_header(out)["recipe"]["parameters"] == {"weight": 10.0}
     assert "mine(weight=10.0)" in result.stdout
+    assert "token-mean" in result.stdout
 
 
 def test_the_reward_column_can_be_named(run: Run, tmp_path: Path) -> None:
