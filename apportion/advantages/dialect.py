@@ -67,22 +67,22 @@ DIALECTS: Mapping[str, Dialect] = {
             name="openrlhf",
             eps=1e-9,
             aggregation="token-mean",
-            evidence="read: OpenRLHF group_norm, 2026; a singleton there is NaN",
+            evidence="read: OpenRLHF group_norm and its default token_level_loss; a singleton there is NaN",
         ),
-        Dialect(name="slime", eps=1e-6, evidence="read: slime, 2026"),
+        Dialect(name="slime", eps=1e-6, evidence="read: slime; its aggregation, sum_of_sample_mean, by name only"),
         Dialect(
             name="nemo-rl",
             center="loo",
             scale="loo_std",
             eps=1e-6,
             aggregation="token-mean",
-            evidence="read: NeMo-RL with its default leave-one-out baseline, 2026; no division where the others agree",
+            evidence="read: NeMo-RL, leave-one-out; no division where the others agree; aggregation of its examples",
         ),
         Dialect(
             name="prime-rl",
             scale="none",
             aggregation="token-mean",
-            evidence="read: prime-rl, 2026, without its optional length penalty",
+            evidence="read: prime-rl without its optional length penalty; the aggregation was not traced",
         ),
         Dialect(
             name="rllm",
@@ -90,7 +90,7 @@ DIALECTS: Mapping[str, Dialect] = {
             eps=1e-6,
             singleton="raw",
             aggregation="token-mean",
-            evidence="read: rLLM, 2026; it divides a singleton by 1 + eps, which is left out here",
+            evidence="read: rLLM; it divides a singleton by 1 + eps, left out here; the aggregation is veRL's",
         ),
     )
 }

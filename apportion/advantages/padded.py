@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,7 +24,7 @@ MaskedRewards: TypeAlias = Literal["fold", "drop", "refuse"]
 
 def padded_advantages(
     estimator: Estimator,
-    rewards: Tensor | Sequence[float | None],
+    rewards: Tensor | npt.ArrayLike,
     mask: Tensor,
     groups: Sequence[object],
     *,
@@ -34,7 +36,7 @@ def padded_advantages(
 
     Args:
         estimator: a function of one signal, e.g. `grpo` or `lambda x: grpo(x, dialect="verl")`.
-        rewards: [B], one per row, or [B, T], one per token. None or NaN = missing.
+        rewards: [B], one per row, or [B, T], one per token: a tensor, an array or lists. None or NaN = missing.
         mask: [B, T], non-zero where the policy wrote the token and it takes part in the loss.
         groups: B group ids, in any order.
         masked_rewards: what happens to token rewards where the mask is 0 (an episode that ends on an observation, a
@@ -63,9 +65,7 @@ def padded_advantages(
     if level not in ("trajectory", "token"):
         raise InvalidArgument("level", level, "trajectory or token")
     batch = Batch.from_mask(mask, groups)
-    if not isinstance(rewards, Tensor):
-        rewards = torch.tensor([torch.nan if r is None else float(r) for r in rewards], dtype=torch.float64)
-    rewards = rewards.to(mask.device)
+    rewards = (rewards if isinstance(rewards, Tensor) else _numbers(rewards)).to(mask.device)
     if rewards.shape == mask.shape:
         x = _token_rewards(batch, rewards, mask != 0, masked_rewards)
         if level == "trajectory":
@@ -78,6 +78,15 @@ def padded_advantages(
         raise InvalidArgument("rewards", tuple(rewards.shape), wanted)
     made = estimator(x).spread(Level.TOKEN)
     return made.batch.pad(made.values.to(dtype), width=mask.shape[1])
+
+
+def _numbers(rewards: npt.ArrayLike) -> Tensor:
+    try:
+        array = np.asarray(rewards)
+        # None makes an array of objects; as numbers it is NaN.
+        return torch.as_tensor(array.astype(np.float64) if array.dtype == object else array)
+    except (TypeError, ValueError):
+        raise InvalidArgument("rewards", rewards, "numbers, None or NaN: [B], or [B, T] without gaps") from None
 
 
 def _token_rewards(batch: Batch, rewards: Tensor, written: Tensor, masked_rewards: MaskedRewards) -> Signal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -138,6 +139,19 @@ def test_padding_rows_of_a_shared_group_stay_out() -> None:
 def test_bad_input_is_named(rewards: object, options: dict[str, object], match: str) -> None:
     with pytest.raises(InvalidArgument, match=match):
         padded_advantages(grpo, rewards, PAIR, ["q", "q"], **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rewards", [[[1.0, 0.0, 0.0], [0.0, None, 0.0]], np.array([[1.0, 0, 0], [0, NAN, 0]])])
+def test_lists_and_arrays_of_token_rewards(rewards: object) -> None:
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+    made = padded_advantages(identity, rewards, mask, ["q", "q"], masked_rewards="drop")  # type: ignore[arg-type]
+    assert made.tolist() == [[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("rewards", [[[1.0], [1.0, 2.0]], ["good", "bad"], [1.0, object()]])
+def test_what_is_not_a_number_is_refused(rewards: object) -> None:
+    with pytest.raises(InvalidArgument, match="rewards"):
+        padded_advantages(grpo, rewards, PAIR, ["q", "q"])  # type: ignore[arg-type]
 
 
 def test_groups_match_the_rows() -> None:
