@@ -117,6 +117,8 @@ def rlvp(
         if variant != "c2":
             scalar = scalar + _episode(broken, "violations in episode") * -penalty
             scalar = scalar + _episode(honoured, "fulfilments in episode") * credit
+            # An absent outcome adds nothing to a sum, but it has no place in the baseline either.
+            scalar = scalar.masked(solved.known)
         channels = [group_center(scalar)]
         counted: list[Counted] = ["known"]
         if variant != "c1" and _shaping_is_on(anneal_after, step):

@@ -211,3 +211,11 @@ def test_gradients_do_not_depend_on_the_order_of_trajectories() -> None:
     one, _ = rlvp().assign(batch, verdicts)
     two, _ = rlvp().assign(turned, {name: rows[::-1] for name, rows in verdicts.items()})
     assert torch.equal(one.advantages.values, two.advantages.values.roll(20))
+
+
+@pytest.mark.parametrize("unknown", [Abstained("no checker for this task"), Failed("judge down")])
+@pytest.mark.parametrize("variant", ["c1", "c2", "c3"])
+def test_an_unknown_outcome_is_in_no_baseline(unknown: Verdict, variant: str) -> None:
+    """Were it 0 beside an outcome of 3 and one of 1, the mean of the group would be 4/3 instead of 2."""
+    credit, _ = rlvp(variant=variant).assign(turns_of_ten(1, 1, 1), seen([3, 1, unknown], [[0], [0], [0]]))  # type: ignore[arg-type]
+    assert [round(v * 20, 6) for v in credit.advantages.values[::10].tolist()] == [1.0, -1.0, 0.0]
