@@ -98,8 +98,12 @@ def _pieces(x: Signal, stop: Tensor | None) -> Tensor:
 
 
 def _presence(x: Signal, lengths: Tensor) -> Tensor:
+    position = torch.arange(x.values.numel(), device=x.values.device)
+    owner = segments.owners(lengths)
+
     def ahead(state: Presence) -> Tensor:
-        return segments.reverse_scan((x.presence == int(state)).to(torch.float64), lengths) > 0
+        reached = torch.where(x.presence == int(state), position, -1)
+        return segments.pool(reached.to(torch.float64), lengths, "max")[owner] >= position
 
     known = torch.where(ahead(Presence.KNOWN), int(Presence.KNOWN), int(Presence.ABSENT))
     return torch.where(ahead(Presence.FAILED), int(Presence.FAILED), known).to(torch.uint8)

@@ -23,6 +23,11 @@ def test_worked_numbers() -> None:
     assert made.values.tolist() == [1.5, -0.5, -0.5, -0.5]
 
 
+def test_early_tokens_are_discounted() -> None:
+    made = reinforce_pp(rewards_signal([1.0, 0.0], tokens=[2, 1]), discount=0.5)
+    assert made.values.tolist() == [0.0, 1.0, -1.0]  # returns 0.5, 1 and 0
+
+
 def test_tool_tokens_carry_no_penalty() -> None:
     x = kl_batch([1, 0, 0, 1], 0.0)
     kl = x.batch.unpad(torch.full((1, 4), 0.5))
