@@ -3,7 +3,8 @@
     {"environment": "...", "trajectory": [{"action": "ls", "observation": "...", "response": "..."}, ...],
      "history": [...], "info": {"exit_status": "submitted", ...}}
 
-SWE-agent records no reward: the trajectory has the column "reward" only where `info` (or the document) gives one.
+SWE-agent records no reward: the trajectory has the column "reward" only where `info` (or the document) gives one. The
+column "submitted" says whether the agent handed in an answer, which is no judgement of it.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ def from_row(row: Mapping[str, Any], place: Place) -> Iterator[Trajectory]:
         turns=tuple(_turn(step, f"trajectory[{k}]") for k, step in enumerate(steps)),
         messages=tuple(mapping(message, f"history[{k}]") for k, message in enumerate(history)),
         columns={key: value for key, value in row.items() if key not in ("trajectory", "history", "error")}
+        | {"submitted": str(info.get("exit_status", "")).startswith("submitted")}
         | _reward(row, info),
     )
 

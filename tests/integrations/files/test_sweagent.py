@@ -53,7 +53,8 @@ def test_each_step_is_a_turn_with_its_command(tmp_path: Path) -> None:
 def test_the_file_names_the_instance_and_nothing_is_lost(tmp_path: Path) -> None:
     t = one(tmp_path, replay_config={"seed": 1})
     assert (t.id, t.group, t.status) == ("owner__repo-7", "owner__repo-7", "terminated")
-    assert t.columns == {"environment": "main", "info": RUN["info"], "replay_config": {"seed": 1}}
+    recorded = {"environment": "main", "info": RUN["info"], "replay_config": {"seed": 1}}
+    assert t.columns == {**recorded, "submitted": True}
     assert list(t.messages) == RUN["history"]
 
 
