@@ -240,6 +240,7 @@ def test_resolution_follows_where_values_came_from(values: object, resolution: f
     assert x.values.dtype == torch.float64
     assert x.resolution == resolution
     assert (x + outcome(1.0, 0.0)).resolution == resolution
+    assert (outcome(1.0, 0.0) + x).resolution == resolution
 
 
 def test_clipping_is_a_cause_of_its_own() -> None:

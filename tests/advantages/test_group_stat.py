@@ -13,6 +13,7 @@ from apportion.errors import InvalidArgument
 from apportion.quick import rewards_signal
 from apportion.rollouts import Level
 from apportion.signal import Signal
+from apportion.verdicts import Failed, Presence, Scored
 from tests.strategies import batches, signals
 
 
@@ -62,6 +63,19 @@ def test_float32_rewards_that_only_differ_by_rounding_are_equal() -> None:
 
 def test_a_real_difference_is_not_rounded_away() -> None:
     assert (group_stat(rewards_signal([1.0, 1.0 + 1e-6])).values != 0).all()
+
+
+def test_values_close_to_zero_are_compared_with_one() -> None:
+    assert group_stat(rewards_signal([1e-10, 0.0])).values.tolist() == [0.0, 0.0]
+    assert (group_stat(rewards_signal([1e-10, 0.0]), constant_tol=0.0).values != 0).all()
+
+
+def test_a_failed_reward_is_neutral_after_the_baseline() -> None:
+    batch = Batch.of(groups=["q"] * 3)
+    x = Signal.from_verdicts(batch, Level.TRAJECTORY, [Scored(1.0), Scored(0.0), Failed("judge")], name="r")
+    made = group_stat(x, scale="none")
+    assert made.presence.tolist() == [Presence.KNOWN, Presence.KNOWN, Presence.ABSENT]
+    assert (made + Signal.zeros(batch, Level.TRAJECTORY, name="path")).known.all()
 
 
 @pytest.mark.parametrize(("singleton", "expected"), [("zero", [0.0, 0.0]), ("raw", [0.7, 0.0])])
