@@ -107,6 +107,13 @@ def test_pooling_what_was_spread_gives_it_back(how: str, batch: Batch) -> None:
     assert (back[~some] == 0).all()
 
 
+@pytest.mark.parametrize(("how", "sign"), [("min", 1.0), ("max", -1.0)])
+def test_the_extremes_of_a_group_are_values_of_it(how: str, sign: float) -> None:
+    values = sign * torch.tensor([2.0, 5.0, 3.0], dtype=torch.float64)
+    batch = Batch.of(groups=["a", "b", "a"])
+    assert batch.pool(values, Level.TRAJECTORY, Level.GROUP, how).tolist() == [sign * 2.0, sign * 5.0]  # type: ignore[arg-type]
+
+
 @given(batches(tokens=None))
 def test_selecting_everything_is_the_identity(batch: Batch) -> None:
     order = sorted(range(len(batch)), key=lambda i: int(batch.group[i]))
