@@ -162,8 +162,9 @@ def policy_loss(
     """
     logps, entropies = token_logps(policy, trajectories)
     batch = credit.batch
-    weights = batch.pad(credit.loss_weights(constant=constant).to(logps.dtype), width=logps.shape[1])
-    loss = -(weights * credit.padded(width=logps.shape[1], dtype=logps.dtype) * logps).sum()
+    width = logps.shape[1]
+    weights = batch.pad(credit.loss_weights(constant=constant), width=width).to(logps)
+    loss = -(weights * credit.padded(width=width, dtype=logps.dtype).to(logps) * logps).sum()
     return loss - entropy * batch.unpad(entropies).mean() if entropy else loss
 
 

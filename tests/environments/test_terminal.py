@@ -149,8 +149,8 @@ def test_actions_are_structured() -> None:
 
 def test_a_path_that_nobody_has_heard_of_does_nothing() -> None:
     state, _ = TASK.start(0)
-    for given in ({"path": "/etc/passwd"}, {"path": 3}, {}):
-        effect = TASK.apply(state, Action(name="rm", arguments=given))
+    for arguments in ({"path": "/etc/passwd"}, {"path": 3}, {}):
+        effect = TASK.apply(state, Action(name="rm", arguments=arguments))
         assert (effect.observation, effect.violations, effect.reward) == (("nothing",), (), None)
 
 

@@ -117,7 +117,7 @@ def test_the_entropy_bonus_counts_policy_tokens(warm: Any) -> None:
     tokens = int(sum(t.policy.sum() for t in made if t.policy is not None))
     credit = credit_of(made, torch.zeros(tokens), "token-mean")
     _, entropies = token_logps(warm, made)
-    mean = np.mean([float(entropies[i, p]) for i, t in enumerate(made) for p in np.flatnonzero(t.policy)])
+    mean = np.mean([entropies[i, p].item() for i, t in enumerate(made) for p in np.flatnonzero(t.policy)])
     assert policy_loss(warm, made, credit, entropy=0.5).item() == pytest.approx(-0.5 * mean, rel=1e-4)
 
 
