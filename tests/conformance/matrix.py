@@ -1,0 +1,14 @@
+"""All rows and all laws."""
+
+from __future__ import annotations
+
+from tests.conformance import laws, token_laws
+from tests.conformance.law import LAWS
+from tests.conformance.row import Row
+from tests.conformance.rows_batch import ROWS as _BATCH
+from tests.conformance.rows_group import ROWS as _GROUP
+from tests.conformance.rows_recipes import ROWS as _RECIPES
+
+__all__ = ["LAWS", "ROWS", "laws", "token_laws"]
+
+ROWS: list[Row] = [*_GROUP, *_BATCH, *_RECIPES]
