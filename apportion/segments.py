@@ -97,9 +97,9 @@ def reverse_scan(values: Tensor, lengths: Tensor, discount: float | Tensor = 1.0
     Returns:
         float[N]. No value crosses the border of a segment, not even as rounding. Differentiable in values.
 
-    A few passes over the elements: segments are laid out in blocks of a fixed width, one product with a triangular matrix
-    scans every block, and the blocks' totals are scanned the same way. One discount per segment takes log2(longest)
-    passes instead.
+    A few passes over the elements: segments are laid out in blocks of a fixed width, one product with a triangular
+    matrix scans every block, and the blocks' totals are scanned the same way. One discount per segment takes
+    log2(longest) passes instead.
 
     Example:
         >>> reverse_scan(torch.tensor([1.0, 1.0, 1.0, 5.0]), torch.tensor([3, 1]), 0.5).tolist()
