@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import torch
+from torch import Tensor
 
 from apportion.advantages.dialect import Dialect
 from apportion.advantages.grpo import grpo
@@ -89,7 +90,7 @@ def per_channel(channels: Sequence[Signal], *, counted: Sequence[Counted]) -> Si
     """Each channel divided by its own number of tokens; the loss then sums over tokens.
 
         A_t = sum_c A^c_t / N_c        known    N_c = tokens on which channel c is known
-                                       nonzero  N_c = tokens on which channel c is not 0
+                                       nonzero  N_c = tokens on which channel c is not 0, rounding aside
 
     Args:
         channels: signals of one batch, any levels; spread to the finest level (turns for text-only rollouts).
@@ -119,9 +120,15 @@ def per_channel(channels: Sequence[Signal], *, counted: Sequence[Counted]) -> Si
         fine = channel.neutral().spread(channel.batch.finest)
         if fine.batch.own is not None and fine.level == Level.TOKEN:
             fine = fine.masked(fine.batch.own)
-        number = int((fine.known if how == "known" else fine.values != 0).sum())
+        number = int((fine.known if how == "known" else _moves(fine)).sum())
         parts.append(fine * (1.0 / max(number, 1)))
     return _weighted(parts, None)
+
+
+def _moves(x: Signal) -> Tensor:
+    # A turn at the mean of its group is left with 0 or with 1e-17, by the order of the sum: neither may count.
+    size = x.values.detach().abs()
+    return size > x.resolution * size.max() if size.numel() else size > 0
 
 
 def gate(x: Signal, *, when: Signal, at_least: float = 1.0, missing: Literal["open", "closed"] = "open") -> Signal:

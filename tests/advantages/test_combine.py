@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 import torch
 
@@ -53,6 +55,15 @@ def test_an_empty_channel_adds_nothing() -> None:
     outcome = Signal.of(TWO_EPISODES, Level.TRAJECTORY, [0.5, -0.5], name="outcome")
     quiet = Signal.zeros(TWO_EPISODES, Level.TURN, name="path")
     assert by_turn(per_channel([outcome, quiet], counted=["known", "nonzero"])) == [0.0125, 0.0125, -0.0125, -0.0125]
+
+
+def test_a_turn_left_with_a_rounding_error_is_in_no_denominator() -> None:
+    """Violations 1, 2, 2, 3 at 0.3 each: two turns sit at the mean, and are 0 or 1e-17 as the rollouts are ordered."""
+    batch = Batch.of(groups=["q"] * 4, tokens=[1] * 4)
+    for order in permutations([1.0, 2.0, 2.0, 3.0]):
+        path = group_center(Signal.of(batch, Level.TURN, list(order), name="path") * -0.3)
+        made = per_channel([path], counted=["nonzero"])
+        assert sorted(made.values.tolist()) == pytest.approx([-0.15, 0.0, 0.0, 0.15], abs=1e-15)
 
 
 def test_copied_tokens_are_in_no_denominator() -> None:
