@@ -21,9 +21,9 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
 	  awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-venv: $(VENV)/.demo ## only set up .venv with the command-line program
+venv: $(VENV)/.demo ## only set up .venv with the command-line program and what its demo needs
 
-demo: $(VENV)/.demo ## score and audit the rollouts that the package ships
+demo: $(VENV)/.demo ## train a tiny model under several recipes; plots and rollouts go to apportion-demo/
 	$(BIN)/apportion demo
 
 # One thread per test process: they share the cores, and torch's own threads would only wait for each other.
@@ -54,12 +54,12 @@ $(BIN)/python:
 # A stamp is written only after its install went through, so an interrupted one is tried again.
 $(VENV)/.demo: $(BIN)/python $(METADATA)
 	@echo "installing apportion into $(VENV) (a minute or two the first time)"
-	@$(PIP) -e '.[cli]'
+	@$(PIP) -e '.[demo]'
 	@touch $@
 
 $(VENV)/.test: $(BIN)/python $(METADATA)
 	@echo "installing apportion, TRL, veRL and the test tools into $(VENV) (a few minutes the first time)"
-	@$(PIP) -e '.[cli,parquet,test,trl,verl]'
+	@$(PIP) -e '.[demo,parquet,test,trl,verl]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.check: $(VENV)/.test

@@ -21,8 +21,8 @@ __all__ = ["app"]
 
 
 _EPILOG = (
-    "Exit codes: 0 done, 1 audit --strict found an error, 2 bad argument or file, 3 rollouts that cannot be read or "
-    "used, 4 missing extra, 70 a bug in apportion, 130 interrupted."
+    "Exit codes: 0 done, 1 audit --strict found an error or the demo is not as expected, 2 bad argument or file, "
+    "3 rollouts that cannot be read or used, 4 missing extra, 70 a bug in apportion, 130 interrupted."
 )
 
 

@@ -1,4 +1,4 @@
-"""Makes the rollouts that `apportion demo` scores: a scripted agent that cleans up files in a simulated folder.
+"""Makes the rollouts of `apportion demo --score-only`: a scripted agent that cleans up files in a simulated folder.
 
 The scripts say what the agent did; what the tools answered and whether the task was solved is computed. Nothing here
 was sampled from a model: the log-probabilities are random numbers, and a token is a word or a sign.
@@ -11,13 +11,16 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from apportion.integrations.files import write
 from apportion.rollouts import Action, Status, Trajectory, Turn
 
-__all__ = ["TASKS", "Task", "rollouts"]
+__all__ = ["ROLLOUTS", "TASKS", "Task", "rollouts"]
+
+ROLLOUTS = Path(__file__).with_name("demo_rollouts.jsonl")
 
 _PIECE = re.compile(r"<\|\w+\|>|\w+|[^\w\s]|\s+")
 

@@ -1,4 +1,4 @@
-"""The rules of the demo's task, as a rule file: see `apportion demo` and `apportion recipes rlvp`."""
+"""The rules of the shipped rollouts, as a rule file: see `apportion demo --score-only`, `apportion recipes rlvp`."""
 
 from apportion.rewards import Rule, argument, before, called
 

@@ -11,7 +11,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from apportion.cli._app import app
-from apportion.cli.demo import ROLLOUTS
+from apportion.cli.demo_arms import arms
+from apportion.cli.demo_page import Outcome
+from apportion.cli.demo_rollouts import ROLLOUTS
+from apportion.cli.demo_training import Trained
+from apportion.environments import Environment, Terminal
 from apportion.integrations.files import write
 from apportion.rollouts import Trajectory
 
@@ -92,3 +96,44 @@ def hostile_file(tmp_path: Path) -> Path:
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def outcomes(tmp_path: Path) -> Callable[..., list[Outcome]]:
+    """`outcomes(RLVP={"success": 0.5})`: results of the demo's runs, as expected but for these measures.
+
+    The rollouts of "outcome only" take the shortcut, those of the others the honest way; all pass.
+    """
+    task = Terminal()
+    ways = {"outcome only": "edit tests.py, rm lock, submit .", "RLVP": "cat {0}, edit {0}, wait ., wait ., submit ."}
+    before = {"success": 0.4, "violations": 1.2, "dead_groups": 0.05, "turns": 5.0, "last_row": 0.3}
+    wanted = {"outcome only": (1.0, 2.0), "penalty only": (0.0, 0.0), "no paired credit": (0.0, 0.0)}
+
+    def played(script: str, name: str) -> Trajectory:
+        environment = Environment(task)
+        environment.reset(3)
+        for move in script.format(task.start(3)[0].broken).split(", "):
+            environment.step(task.vocabulary.encode(move))
+        return environment.trajectory(id=name, group="terminal/3")
+
+    def make(*, shortcuts: bool = True, **changed: dict[str, float]) -> list[Outcome]:
+        made = []
+        for arm in arms("full"):
+            success, violations = wanted.get(arm.name, (1.0, 0.0))
+            after = {**before, "success": success, "violations": violations, "dead_groups": 1.0, "turns": 4.0}
+            after |= {"last_row": 1.0} | changed.get(arm.name, {})
+            path = tmp_path / f"{arm.slug}.jsonl"
+            way = ways.get(arm.name if shortcuts else "RLVP", ways["RLVP"])
+            write([played(way, f"{arm.slug}/{k}") for k in range(2)], path)
+            trained = Trained(
+                after=after,
+                history={name: [before[name], after[name]] for name in before},
+                by_turn=({"outcome": [0.1]}, {"outcome": [0.1]}),
+                rollouts=path,
+                credit=tmp_path / f"{arm.slug}-credit.jsonl",
+                seconds=1.0,
+            )
+            made.append(Outcome(arm=arm, before=before, trained=trained))
+        return made
+
+    return make

@@ -12,7 +12,7 @@ from typer.testing import Result
 
 import apportion
 from apportion.cli import score as score_module
-from apportion.cli.demo import ROLLOUTS
+from apportion.cli.demo_rollouts import ROLLOUTS
 from apportion.recipes import load
 
 Run = Callable[..., Result]
@@ -89,10 +89,11 @@ def test_without_the_cli_extra_the_program_says_how_to_install_it(package: str) 
     assert result.stderr == f"error: {package} is not installed; run: pip install 'apportion[cli]'\n"
 
 
-def test_the_demo_needs_no_other_extra() -> None:
-    absent = ["pyarrow", "tree_sitter", "math_verify", "httpx", "jinja2", "matplotlib", "ray", "trl", "verl"]
+def test_the_demo_that_only_scores_needs_no_other_extra() -> None:
+    others = ("pyarrow", "tree_sitter", "math_verify", "httpx", "jinja2", "ray", "trl", "verl")
+    absent = ["matplotlib", "transformers", *others]
     code = f"import sys; sys.modules.update(dict.fromkeys({absent!r})); from apportion.cli import main; main()"
-    result = shell("demo", code=code)
+    result = shell("demo", "--score-only", code=code)
     assert result.returncode == 0, result.stderr
     assert "ledger of old-logs" in result.stdout
 

@@ -1,4 +1,4 @@
-"""`apportion demo` and the rollouts it ships."""
+"""`apportion demo --score-only` and the rollouts it ships."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,8 +10,8 @@ import pytest
 from typer.testing import Result
 
 from apportion.batch import Batch
-from apportion.cli.demo import ROLLOUTS, RULES
-from apportion.cli.demo_rollouts import rollouts
+from apportion.cli.demo_rollouts import ROLLOUTS, rollouts
+from apportion.cli.demo_tour import RULES
 from apportion.integrations.files import read, write
 from apportion.recipe import Credit
 from apportion.recipes import load
@@ -87,7 +87,7 @@ def test_a_group_without_a_pass_still_teaches_rlvp(shipped: Sequence[Trajectory]
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_the_page(run: Run, columns: int) -> None:
-    result = run("demo", columns=columns)
+    result = run("demo", "--score-only", columns=columns)
     assert result.exit_code == 0, result.output
     for words in ("ledger of old-logs", "ledger of temp-files", "grpo", "rlvp", "+ delete", "x delete", "audit"):
         assert words in result.stdout
@@ -98,7 +98,9 @@ def test_the_page(run: Run, columns: int) -> None:
 
 def test_every_line_of_the_ledger_sums(run: Run) -> None:
     number = r"(·|[+-]\d+\.\d\d)"
-    lines = re.findall(rf"  {number} +{number} +{number} +{number} +[ █]*│", run("demo", columns=120).stdout)
+    lines = re.findall(
+        rf"  {number} +{number} +{number} +{number} +[ █]*│", run("demo", "--score-only", columns=120).stdout
+    )
     assert len(lines) > 20
     for line in lines:
         outcome, broken, kept, total = (0.0 if cell == "·" else float(cell) for cell in line)
@@ -106,7 +108,7 @@ def test_every_line_of_the_ledger_sums(run: Run) -> None:
 
 
 def test_it_ends_with_three_commands(run: Run) -> None:
-    lines = run("demo").stdout.splitlines()
+    lines = run("demo", "--score-only").stdout.splitlines()
     assert [line.split()[:2] for line in lines[lines.index("next") + 1 :]] == [
         ["apportion", "audit"],
         ["apportion", "score"],
@@ -115,8 +117,8 @@ def test_it_ends_with_three_commands(run: Run) -> None:
 
 
 def test_another_group_can_be_looked_at(run: Run) -> None:
-    assert "ledger of screenshots" in run("demo", "--group", "screenshots").stdout
-    unknown = run("demo", "--group", "absent")
+    assert "ledger of screenshots" in run("demo", "--score-only", "--group", "screenshots").stdout
+    unknown = run("demo", "--score-only", "--group", "absent")
     assert unknown.exit_code == 2
     assert "old-logs" in unknown.stderr
 
