@@ -2,7 +2,7 @@
 
     verdicts = observe([outcome(), path(rules), 0.2 * tag_format()], trajectories)
 
-- outcome: `outcome` of a column, a function, `exact`, `numeric`, `set_match`
+- outcome: `outcome` of a column, a function, `exact`, `numeric`, `set_match`; `step_reward` of the environment
 - path: `path` of rules over each action and the state before it
 - partial credit: `checks_passed`, `unit_tests`, `difference`, `reduce_turns`
 - shape of the reply: `tag_format`, `tool_calls`, `repetition`, `overlong`, `cosine_length`, `stop_properly`
@@ -29,6 +29,7 @@ from apportion.rewards.predicates import Before, Predicate, predicate
 from apportion.rewards.repetition import repetition
 from apportion.rewards.rules import Rule, at_most, before, never_after, no_repeat, only_between, within
 from apportion.rewards.scope import scoped
+from apportion.rewards.steps import step_reward
 from apportion.rewards.structured import any_action, argument, called, state
 from apportion.rewards.temporal import happened, open_between, repeated
 from apportion.rewards.tool_call import tool_calls
@@ -94,6 +95,7 @@ __all__ = [
     "self_check",
     "set_match",
     "state",
+    "step_reward",
     "stop_properly",
     "summarise",
     "tag_format",

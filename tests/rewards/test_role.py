@@ -22,6 +22,7 @@ from apportion.rewards import (
     repetition,
     reward,
     scoped,
+    step_reward,
     tag_format,
     tool_calls,
     weighted_mean,
@@ -70,7 +71,15 @@ def test_shaping_alone_is_refused(shaping: Reward) -> None:
 
 @pytest.mark.parametrize(
     "driving",
-    [outcome(), own, steps, outcome() + SHORT, gate(SHORT, then=outcome()), first_of([SHORT, outcome()])],
+    [
+        outcome(),
+        own,
+        steps,
+        step_reward(),
+        outcome() + SHORT,
+        gate(SHORT, then=outcome()),
+        first_of([SHORT, outcome()]),
+    ],
     ids=lambda made: made.name,
 )
 def test_an_outcome_drives_also_in_company(driving: Reward) -> None:
