@@ -15,6 +15,8 @@ from apportion.errors import shorten
 __all__ = ["FieldProblem", "choose", "flag", "floats", "identifier", "integer", "integers", "mapping", "number", "text"]
 
 _INT64 = 2**63
+# Below this every whole number has a float of its own.
+_WHOLE = 2.0**53
 
 
 class FieldProblem(Exception):
@@ -33,16 +35,20 @@ def choose(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def identifier(value: Any, field: str) -> str:
-    """An id as text; numbers become their text, so 3 and "3" are the same id.
+    """An id as text; numbers become their text, so 3, 3.0 and "3" are the same id.
+
+    NaN is what tables write where an id is missing: as text it would make one group of all rows without a group.
 
     Example:
-        >>> identifier(3, "task_id"), identifier("3", "task_id")
-        ('3', '3')
+        >>> identifier(3, "task_id"), identifier(3.0, "task_id"), identifier("3", "task_id")
+        ('3', '3', '3')
     """
     if isinstance(value, str) and value:
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return str(int(value)) if abs(value) < _WHOLE and value.is_integer() else str(value)
     raise FieldProblem(field, f"{shorten(value)} is not an id", "give a non-empty text or a number")
 
 

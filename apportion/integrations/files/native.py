@@ -134,13 +134,19 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"found {type(value).__name__}")
 
 
+def _settled(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that are given: null means the same as leaving one out."""
+    return {name: value for name, value in row.items() if value is not None}
+
+
 def from_row(row: Mapping[str, Any]) -> Iterator[Trajectory]:
     """The trajectory of a native row; `FieldProblem` or `InvalidArgument` says which field is wrong."""
     version = row.get(VERSION_KEY)
     if version != SCHEMA_VERSION or isinstance(version, bool):
         raise _wrong_version(version)
     _refuse_unknown(row, (VERSION_KEY, *_FIELDS), "")
-    lacking = next((name for name in ("id", "group") if row.get(name) is None), None)
+    row = _settled(row)
+    lacking = next((name for name in ("id", "group") if name not in row), None)
     if lacking:
         raise FieldProblem(lacking, "absent", "every native row needs an id and a group")
     yield Trajectory(
@@ -199,6 +205,7 @@ def _turn(data: Any, where: str) -> Turn:
     row = mapping(data, where)
     where += "."
     _refuse_unknown(row, _TURN_FIELDS, where)
+    row = _settled(row)
     span = _optional(row, "span", integers, where)
     if span is not None and span.size != 2:
         raise FieldProblem(f"{where}span", f"{span.size} numbers", "give [start, stop) as two numbers")
@@ -217,6 +224,7 @@ def _action(data: Any, where: str) -> Action:
     row = mapping(data, where)
     where += "."
     _refuse_unknown(row, _ACTION_FIELDS, where)
+    row = _settled(row)
     return Action(
         name=_optional(row, "name", text, where),
         arguments=mapping(row.get("arguments", {}), f"{where}arguments"),

@@ -165,15 +165,21 @@ def _elements(path: str, stream: BinaryIO) -> Iterator[Row | BadRow]:
     """The elements of one JSON list; memory holds the largest element twice over, not the list."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     text, place, count, ended = "", 0, 0, False
-    expected: Literal["[", "first", "next", ","] = "["
+    expected: Literal["[", "first", "next", ",", "nothing"] = "["
     while True:
         place = cast(re.Match[str], _SPACE.match(text, place)).end()
         data, end, problem = None, place, "the list is never closed"
         if place < len(text) and expected == "[":
             place, expected = place + 1, "first"
             continue
-        if place < len(text) and expected in ("first", ",") and text[place] == "]":
+        if place < len(text) and expected == "nothing":
+            yield _unreadable(path, count, "something stands after the end of the list")
             return
+        if ended and expected == "nothing":
+            return
+        if place < len(text) and expected in ("first", ",") and text[place] == "]":
+            place, expected = place + 1, "nothing"
+            continue
         if place < len(text) and expected == ",":
             if text[place] != ",":
                 yield _unreadable(path, count, "a comma or the end of the list is missing")

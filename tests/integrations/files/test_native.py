@@ -66,6 +66,24 @@ def test_numbers_as_ids_become_text(tmp_path: Path) -> None:
     assert (t.id, t.group) == ("3", "0")
 
 
+def test_a_whole_number_is_the_same_id_however_it_was_written(tmp_path: Path) -> None:
+    rows = [native("a", group) for group in (3, 3.0, "3", 3.5, -0.0, 10**30)]
+    path = write_lines(tmp_path / "a.jsonl", *(row | {"id": str(k)} for k, row in enumerate(rows)))
+    assert [t.group for t in read(path)] == ["3", "3", "3", "3.5", "0", str(10**30)]
+
+
+def test_null_is_a_field_left_out(tmp_path: Path) -> None:
+    """As docs/rollout_format.md promises: exporters write every field."""
+    action = dict.fromkeys(("name", "arguments", "raw", "syntax", "call_id", "error"))
+    turn = dict.fromkeys(("text", "observation", "span", "reward", "executed", "columns")) | {"actions": [action]}
+    empty = dict.fromkeys(("step", "prompt_ids", "response_ids", "policy", "own", "behaviour_logps", "policy_version"))
+    empty |= dict.fromkeys(("status", "error", "reference", "messages", "columns")) | {"turns": [turn]}
+    bare = native("a") | {"turns": [{"actions": [{}]}]}
+    with_nulls, without = read(write_lines(tmp_path / "a.jsonl", native("n") | empty, bare))
+    assert with_nulls.turns == without.turns
+    assert (with_nulls.status, with_nulls.columns, with_nulls.messages) == ("terminated", {}, ())
+
+
 @pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, 10**30])
 def test_a_newer_schema_says_to_upgrade(tmp_path: Path, version: int) -> None:
     bad = problem(tmp_path, native("a") | {"apportion": version})
@@ -131,7 +149,10 @@ def test_an_unknown_field_is_refused_with_the_likely_one(
         ({"turns": {}}, "turns"),
         ({"turns": ["x"]}, "turns[0]"),
         ({"turns": [{}, {"text": 3}]}, "turns[1].text"),
-        ({"turns": [{"observation": None}]}, "turns[0].observation"),
+        ({"turns": [{"observation": 3}]}, "turns[0].observation"),
+        ({"group": float("nan")}, "group"),
+        ({"id": float("inf")}, "id"),
+        ({"group": True}, "group"),
         ({"turns": [{"span": [0]}]}, "turns[0].span"),
         ({"turns": [{"span": [0, 1.5]}]}, "turns[0].span"),
         ({"turns": [{"executed": 1}]}, "turns[0].executed"),

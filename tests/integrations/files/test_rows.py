@@ -137,6 +137,9 @@ def test_a_list_gives_its_elements_wherever_the_chunks_end(
         ('[{"k": 1} {"k": 2}]', 1, "a comma or the end of the list is missing"),
         ('[{"k": 1}, {"k" 2' + " " * 50 + "}]", 1, "not JSON: Expecting ':' delimiter at character 5 of the element"),
         ('[{"k": 1}, {"k": "x', 1, "not JSON: Unterminated string starting at character 6 of the element"),
+        ('[{"k": 1}] {"k": 2}', 1, "something stands after the end of the list"),
+        ('[{"k": 1}]\n\n]', 1, "something stands after the end of the list"),
+        ("[] [", 0, "something stands after the end of the list"),
         ('[{"k": 1}, ]', 1, "not JSON: Expecting value at character 0 of the element"),
     ],
 )
