@@ -75,19 +75,21 @@ def test_a_lone_row() -> None:
 def test_a_reward_on_a_masked_token() -> None:
     """An episode that ends on an observation. veRL counts its reward in some estimators and loses it in others.
 
-    Here it goes to the policy token before it, in all of them; "drop" is the other choice, made by name.
+    Here somebody has to say: "fold" gives it to the policy token before it, "drop" takes it away, in each of them.
     """
     mask, groups = torch.tensor([[1, 1, 0], [1, 1, 1]]), ["q", "q"]
     rewards = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     index = np.array(groups, dtype=object)
     counted, _ = core.compute_grpo_outcome_advantage(rewards.clone(), mask, index)
     assert counted[:, 0].tolist() == pytest.approx([0.7071, -0.7071], abs=1e-4)
-    ours = padded_advantages(lambda x: grpo(x, dialect="verl"), rewards, mask, groups)
+    with pytest.raises(InvalidArgument, match="masked_rewards='fold'"):
+        padded_advantages(grpo, rewards, mask, groups)
+    ours = padded_advantages(lambda x: grpo(x, dialect="verl"), rewards, mask, groups, masked_rewards="fold")
     torch.testing.assert_close(ours, counted, rtol=1e-5, atol=1e-6)
 
-    lost, returns = core.compute_reinforce_plus_plus_outcome_advantage(rewards, mask, Config(gamma=1.0))
-    assert not returns[0].any() or not lost.any()
-    folded = padded_advantages(reinforce_pp, rewards, mask, groups)
+    lost, _ = core.compute_reinforce_plus_plus_outcome_advantage(rewards, mask, Config(gamma=1.0))
+    assert not lost.any()
+    folded = padded_advantages(reinforce_pp, rewards, mask, groups, masked_rewards="fold")
     assert folded[:, 0].tolist() == pytest.approx([1.0954, -0.7303], abs=1e-4)
     dropped = padded_advantages(reinforce_pp, rewards, mask, groups, masked_rewards="drop")
     assert not dropped.any()
