@@ -139,9 +139,8 @@ class Batch:
             >>> [b.size(level) for level in Level]
             [9, 3, 2, 1]
         """
-        size = len(groups)
-        if not size:
-            raise InvalidArgument("groups", groups, "at least one trajectory")
+        labels = segments.checked_labels("groups", groups)
+        size = len(labels)
         names = tuple(ids) if ids is not None else tuple(str(i) for i in range(size))
         if len(set(names)) != size:
             twice = sorted({name for name in names if names.count(name) > 1})[:10] if size < 10_000 else "several"
@@ -149,7 +148,6 @@ class Batch:
         turn_counts = segments.checked_lengths("turns", [1] * size if turns is None else turns, size)
         n_turns, device = int(turn_counts.sum()), turn_counts.device
         token_counts = None if tokens is None else segments.checked_lengths("tokens", tokens, n_turns)
-        labels = [str(group) for group in groups]
         number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
         made = cls(
             ids=names,
@@ -201,8 +199,10 @@ class Batch:
 
     @property
     def finest(self) -> Level:
-        """The finest level that credit can reach."""
-        return Level.TOKEN if self.has_tokens else Level.TURN
+        """The finest level that credit can reach: that of the trajectories where not a single turn is recorded."""
+        if self.has_tokens:
+            return Level.TOKEN
+        return Level.TURN if self.gaps.numel() else Level.TRAJECTORY
 
     @cached_property
     def n_tokens(self) -> int:

@@ -17,7 +17,9 @@ from torch import Tensor
 
 from apportion.advantages.aggregation import Aggregation, token_weights
 from apportion.advantages.group_stat import group_statistics
-from apportion.batch import Batch
+from apportion.advantages.loss import Loss, aggregate_loss
+from apportion.advantages.variance import variance_shares
+from apportion.batch import STATUSES, Batch
 from apportion.errors import InvalidArgument, LedgerMismatch, MissingInput, RecipeRefused
 from apportion.rewards import Reward, observe
 from apportion.rollouts import Level, Trajectory
@@ -36,6 +38,7 @@ class Credit:
 
     Attributes:
         advantages: at the batch's finest level; exactly 0 and not known on tokens that take no part in the loss.
+            Rollouts for which neither tokens nor a single turn was recorded get credit as a whole.
         aggregation: the loss aggregation that the recipe assumes, see `apportion.advantages.aggregation`.
         rewards: the signals that were observed, by name.
         recipe: the name of the recipe.
@@ -77,10 +80,15 @@ class Credit:
         """float64[N]: the weight of each token's loss under the recipe's aggregation."""
         return token_weights(self.batch, self.aggregation, in_loss=self.in_loss, constant=constant)
 
-    def diagnostics(self) -> dict[str, float]:
-        """What to log every step: group states per reward, missing shares, and the credit itself.
+    def loss(self, losses: Tensor, *, constant: float | None = None) -> Loss:
+        """The loss of per-token losses [N] (or [B, T]) under the recipe's aggregation, see `aggregate_loss`."""
+        return aggregate_loss(losses, self.batch, self.aggregation, in_loss=self.in_loss, constant=constant)
 
-        A group is dead for a reward when its known values are constant, whatever the estimator scales by.
+    def diagnostics(self) -> dict[str, float]:
+        """What to log every step: how rollouts ended, groups per reward, missing shares, and the credit itself.
+
+        A group is dead for a reward when its known values are constant, whatever the estimator scales by. The share of
+        a term is that of the variance inside groups, see `variance_shares`. What has no data is left out, never 0.
         """
         a = self.advantages
         known, n = a.values[a.known], max(a.values.numel(), 1)
@@ -89,7 +97,10 @@ class Credit:
             "credit/std": float(known.std(correction=0)) if known.numel() else 0.0,
             "credit/zero_share": float((known == 0).sum()) / max(known.numel(), 1),
             "credit/out_of_loss_share": 1.0 - known.numel() / n,
+            "rollouts/empty_share": float((~_wrote(a.batch)).to(torch.float64).mean()),
         }
+        for i, status in enumerate(STATUSES):
+            result[f"rollouts/{status}_share"] = float((a.batch.status == i).to(torch.float64).mean())
         group_of = a.batch.owner(a.level, Level.GROUP)
         moving = torch.zeros(a.batch.size(Level.GROUP), dtype=torch.float64, device=a.batch.device)
         moving = moving.index_add(0, group_of, (a.values != 0).to(torch.float64))
@@ -98,6 +109,8 @@ class Credit:
             used = term[a.known]
             result[f"terms/{name}/mean"] = float(used.mean()) if used.numel() else 0.0
             result[f"terms/{name}/std"] = float(used.std(correction=0)) if used.numel() else 0.0
+        for name, share in (variance_shares(a) or {}).items():
+            result[f"terms/{name}/variance_share"] = share
         for name, reward in self.rewards.items():
             stats = group_statistics(reward)
             some = stats.count > 0
@@ -181,7 +194,8 @@ class Recipe:
         """Credit for a batch, and the state after it.
 
         Args:
-            batch: whole groups; for scope "batch", everything of one step.
+            batch: whole groups; for scope "batch", everything of one step. A rollout in which the policy wrote nothing
+                cannot be scored: whatever was said about it counts as missing.
             verdicts: for every observer, one verdict per trajectory, or per turn nested by trajectory.
             step: the training step, for schedules.
             state: what the previous call returned; default the initial state.
@@ -194,11 +208,13 @@ class Recipe:
         missing = [o.name for o in self.observers if o.name not in verdicts]
         if missing:
             raise MissingInput(f"recipe {self.name!r}", f"verdicts of {', '.join(missing)}", "run observe() first")
+        wrote = _wrote(batch)
         signals = {o.name: _signal(batch, o, verdicts[o.name]) for o in self.observers}
+        signals = {n: x.masked(batch.spread(wrote, Level.TRAJECTORY, x.level)) for n, x in signals.items()}
         before = dict(self.initial_state if state is None else state)
         made = self.assign_signals(batch, signals, step=step, state=before)
         advantages, after = made if isinstance(made, tuple) else (made, before)
-        advantages = advantages.spread(batch.finest).neutral()
+        advantages = advantages.spread(min(advantages.level, batch.finest)).neutral()
         if batch.own is not None:
             advantages = advantages.masked(batch.own)
         credit = Credit(advantages=advantages.check(), aggregation=self.aggregation, rewards=signals, recipe=self.name)
@@ -209,6 +225,11 @@ class Recipe:
     ) -> tuple[Credit, State]:
         """Observe the trajectories and assign their credit; see `assign` and `apportion.rewards.observe`."""
         return self.assign(Batch.pack(trajectories), observe(self.observers, trajectories), step=step, state=state)
+
+
+def _wrote(batch: Batch) -> Tensor:
+    """bool[B]: the trajectories in which the policy wrote anything."""
+    return batch.lengths(batch.finest, Level.TRAJECTORY) > 0
 
 
 def _signal(batch: Batch, observer: Reward, verdicts: Sequence[Any]) -> Signal:

@@ -106,9 +106,10 @@ class Trajectory:
         columns: anything else recorded for this trajectory, e.g. {"reward": 1.0}.
 
     Raises:
-        InvalidArgument: arrays of different lengths (all are listed), `own` outside `policy`, a missing or non-finite
-            log-probability on an own token, an error on a trajectory that is not aborted, spans that overlap, leave the
-            response or miss a policy token, a turn table that does not match the runs of the mask.
+        InvalidArgument: arrays of different lengths (all are listed), a negative id on a policy token, `own` outside
+            `policy`, a missing or non-finite log-probability on an own token, an error on a trajectory that is not
+            aborted, spans that overlap, leave the response or miss a policy token, a turn table that does not match the
+            runs of the mask.
 
     Example:
         >>> t = Trajectory(id="r0", group="q0", prompt_ids=[7], response_ids=[1, 2, 9, 3], policy=[1, 1, 0, 1])
@@ -146,44 +147,52 @@ class Trajectory:
             given = [n for n in ("policy", "own", "behaviour_logps", "policy_version") if getattr(self, n) is not None]
             if given:
                 raise InvalidArgument("response_ids", None, f"token ids, since {', '.join(given)} is given")
+            if self.prompt_ids is not None:
+                self._settle("prompt_ids", np.int64, None)
             return
         self._settle_tokens()
         self.layout()
 
-    def _settle_tokens(self) -> None:
-        def settle(name: str, dtype: type[np.generic], default: Any) -> Any:
-            value = getattr(self, name)
-            try:
-                array = np.asarray(default if value is None else value)
-                if dtype is np.int64 and array.size and array.dtype.kind not in "iu":
-                    raise TypeError
-                if dtype is np.bool_ and array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-                    raise TypeError
-                if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:
-                    raise TypeError
-                array = array.astype(dtype)
-            except (TypeError, ValueError, OverflowError):
-                raise InvalidArgument(name, value, f"a flat list of {_WHAT[dtype]}") from None
-            if array.ndim != 1:
-                raise InvalidArgument(name, value, f"a flat list, one value per token (got shape {array.shape})")
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
-            return array
+    def _settle(self, name: str, dtype: type[np.generic], default: Any) -> Any:
+        """Replace what was given by a read-only array."""
+        value = getattr(self, name)
+        try:
+            array = np.asarray(default if value is None else value)
+            if dtype is np.int64 and array.size and array.dtype.kind not in "iu":
+                raise TypeError
+            if dtype is np.bool_ and array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+                raise TypeError
+            if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:
+                raise TypeError
+            array = array.astype(dtype)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidArgument(name, value, f"a flat list of {_WHAT[dtype]}") from None
+        if array.ndim != 1:
+            raise InvalidArgument(name, value, f"a flat list, one value per token (got shape {array.shape})")
+        array.flags.writeable = False
+        object.__setattr__(self, name, array)
+        return array
 
-        ids = settle("response_ids", np.int64, None)
-        settle("prompt_ids", np.int64, np.empty(0, np.int64))
-        policy = settle("policy", np.bool_, np.ones(ids.size, np.bool_))
-        own = settle("own", np.bool_, policy)
+    def _settle_tokens(self) -> None:
+        ids = self._settle("response_ids", np.int64, None)
+        self._settle("prompt_ids", np.int64, np.empty(0, np.int64))
+        policy = self._settle("policy", np.bool_, np.ones(ids.size, np.bool_))
+        own = self._settle("own", np.bool_, policy)
         lengths = {"response_ids": ids.size, "policy": policy.size, "own": own.size}
         for name, dtype in (("behaviour_logps", np.float64), ("policy_version", np.int64)):
             if getattr(self, name) is not None:
-                lengths[name] = settle(name, dtype, None).size
+                lengths[name] = self._settle(name, dtype, None).size
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name} {size}" for name, size in lengths.items())
             raise InvalidArgument("response_ids", ids.tolist(), f"equal lengths per token, got {listed} in {self.id!r}")
+        labels = np.flatnonzero(policy & (ids < 0))
+        if labels.size:
+            # -100 and the like are labels that a loss ignores, not tokens that anybody sampled.
+            where = f"index {int(labels[0])} of {self.id!r}"
+            raise InvalidArgument("response_ids", int(ids[labels[0]]), f"ids >= 0 on the policy's tokens; {where}")
         if bool((own & ~policy).any()):
-            where = int(np.flatnonzero(own & ~policy)[0])
-            raise InvalidArgument("own", own.tolist(), f"False wherever policy is False; index {where} of {self.id!r}")
+            at = int(np.flatnonzero(own & ~policy)[0])
+            raise InvalidArgument("own", own.tolist(), f"False wherever policy is False; index {at} of {self.id!r}")
         if self.behaviour_logps is not None:
             bad = np.flatnonzero(own & ~np.isfinite(self.behaviour_logps))
             if bad.size:

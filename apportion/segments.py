@@ -6,9 +6,12 @@ owners   0 0 0   1   2 2
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -16,7 +19,9 @@ from apportion.errors import InvalidArgument
 
 __all__ = [
     "PoolHow",
+    "checked_labels",
     "checked_lengths",
+    "checked_numbers",
     "checked_positions",
     "gather_segments",
     "owners",
@@ -165,6 +170,23 @@ def runs(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return count, stop - start, lead, follows - stop
 
 
+def checked_labels(name: str, value: Sequence[object]) -> list[str]:
+    """Group ids as text, at least one, or `InvalidArgument` that lists the positions of None and NaN.
+
+    Read as text those would make one group of everything whose id got lost.
+
+    Example:
+        >>> checked_labels("groups", ["q7", 7])
+        ['q7', '7']
+    """
+    if not len(value):
+        raise InvalidArgument(name, value, "at least one trajectory")
+    lost = [i for i, one in enumerate(value) if one is None or (isinstance(one, float) and math.isnan(one))]
+    if lost:
+        raise InvalidArgument(name, lost[:10], "an id at every position; None or NaN stands at these")
+    return [str(one) for one in value]
+
+
 def checked_lengths(name: str, value: Tensor | Sequence[int], size: int) -> Tensor:
     """int64[size] from what a caller gave as lengths, or `InvalidArgument` naming it."""
     given = torch.as_tensor(value)
@@ -173,6 +195,24 @@ def checked_lengths(name: str, value: Tensor | Sequence[int], size: int) -> Tens
     if given.numel() and (given.is_floating_point() or int(given.min()) < 0):
         raise InvalidArgument(name, given.tolist()[:20], "whole numbers that are not negative")
     return given.to(torch.int64)
+
+
+def checked_numbers(name: str, value: Sequence[float | None] | npt.ArrayLike | Tensor) -> Tensor:
+    """A tensor of what a caller gave as numbers, None as NaN, or `InvalidArgument` naming it; a tensor stays itself.
+
+    Example:
+        >>> checked_numbers("rewards", [[1, None], [0, 2]])
+        tensor([[1., nan],
+                [0., 2.]], dtype=torch.float64)
+    """
+    if isinstance(value, Tensor):
+        return value
+    try:
+        array = np.asarray(value)
+        # None makes an array of objects; as numbers it is NaN.
+        return torch.as_tensor(array.astype(np.float64) if array.dtype == object else array)
+    except (TypeError, ValueError):
+        raise InvalidArgument(name, value, "numbers or None, in rows of equal length") from None
 
 
 def checked_positions(name: str, value: Tensor | Sequence[int], size: int) -> Tensor:

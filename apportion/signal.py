@@ -14,10 +14,13 @@ exactly 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -33,7 +36,7 @@ _ABSENT, _KNOWN = int(Presence.ABSENT), int(Presence.KNOWN)
 _EXACT = 1e-9
 RESIDUAL_TOL = 1e-12
 
-Numbers: TypeAlias = Sequence[float | None] | Tensor
+Numbers: TypeAlias = Sequence[float | None] | Tensor | npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -82,7 +85,7 @@ class Signal:
         Args:
             batch: the structure.
             level: where the values belong.
-            values: size(level) numbers; None in a list means absent.
+            values: size(level) numbers: a tensor, an array or a list; None in a list means absent.
             name: the name of its only term.
             known: bool[size(level)]; False = absent, whatever the value there.
 
@@ -90,6 +93,8 @@ class Signal:
             InvalidArgument: a wrong number of values, or a known value that is not finite (positions are listed).
         """
         resolution = _EXACT
+        if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+            values = torch.as_tensor(values, device=batch.device)
         if isinstance(values, Tensor):
             if values.is_floating_point() and values.dtype != torch.float64:
                 resolution = float(torch.finfo(torch.float32).eps)
@@ -203,8 +208,12 @@ class Signal:
     def __mul__(self, factor: float) -> Signal:
         if not isinstance(factor, (int, float)):
             raise InvalidArgument("factor", type(factor).__name__, "a number; for a tensor use scaled(tensor, level)")
+        if not math.isfinite(factor):
+            raise InvalidArgument("factor", factor, "a finite number")
         terms = {name: Term(term.level, term.values * factor) for name, term in self.terms.items()}
-        return replace(self, values=self.values * factor, terms=terms)
+        made = replace(self, values=self.values * factor, terms=terms)
+        # What carries no weight cannot make a sum unknown.
+        return made if factor else made.neutral()
 
     __rmul__ = __mul__
 

@@ -14,7 +14,7 @@ from apportion.advantages.group_stat import group_stat
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument, LedgerMismatch, MissingInput, RecipeRefused
 from apportion.recipe import Recipe
-from apportion.rollouts import Level, Trajectory
+from apportion.rollouts import Level, Trajectory, Turn
 from apportion.signal import Signal
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
 
@@ -84,6 +84,48 @@ def test_text_only_rollouts_get_credit_per_turn() -> None:
     )
     assert credit.advantages.level is Level.TURN
     assert credit.advantages.values.tolist() == [0.5, 1.5, -0.5]
+
+
+def only_rewards(**fields: Any) -> Recipe:
+    def centred(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: Any) -> Signal:
+        return group_stat(signals["outcome"], scale="none")
+
+    return Recipe(name="one", observers=[Named("outcome")], assign_signals=centred, aggregation="token-mean", **fields)
+
+
+def test_rewards_without_a_recorded_turn_are_credited_to_the_rollout() -> None:
+    rollouts = [Trajectory(id=str(i), group="q") for i in range(3)]
+    credit, _ = only_rewards().assign(Batch.pack(rollouts), {"outcome": [Scored(1), Scored(0), Failed("-")]})
+    assert credit.advantages.level is Level.TRAJECTORY
+    assert credit.advantages.values.tolist() == [0.5, -0.5, 0.0]
+    assert credit.in_loss.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("empty", "peers"),
+    [
+        ({"response_ids": []}, {"response_ids": [1, 2]}),
+        ({"response_ids": [7], "policy": [0]}, {"response_ids": [1, 2]}),
+        ({}, {"turns": (Turn(), Turn())}),
+    ],
+)
+def test_a_rollout_in_which_the_policy_wrote_nothing_moves_no_baseline(empty: Any, peers: Any) -> None:
+    rollouts = [Trajectory(id="empty", group="q", **empty)]
+    rollouts += [Trajectory(id=str(i), group="q", **peers) for i in range(2)]
+    credit, _ = only_rewards().assign(Batch.pack(rollouts), {"outcome": [Scored(5), Scored(1), Scored(0)]})
+    assert credit.advantages.values.tolist() == [0.5, 0.5, -0.5, -0.5]
+    assert credit.rewards["outcome"].known.tolist() == [False, True, True]
+    assert credit.diagnostics()["rollouts/empty_share"] == pytest.approx(1 / 3)
+
+
+def test_the_loss_is_the_recipes_own_and_says_when_there_is_none() -> None:
+    batch = Batch.of(groups=["q"] * 3, tokens=[1, 3, 2])
+    credit, _ = only_rewards().assign(batch, {"outcome": [Scored(1), Scored(0), Failed("-")]})
+    losses = -credit.advantages.values
+    assert float(credit.loss(losses).value) == pytest.approx(0.25)  # (-0.5 + 3 * 0.5) / 4
+    assert credit.loss(losses).tokens == 4
+    nothing, _ = only_rewards().assign(batch, {"outcome": [Failed("-")] * 3})
+    assert (float(nothing.loss(losses).value), nothing.loss(losses).no_signal) == (0.0, True)
 
 
 def test_state_goes_in_and_comes_out() -> None:
@@ -164,6 +206,19 @@ def test_diagnostics_tell_dead_groups_and_what_is_missing() -> None:
     assert seen["rewards/outcome/mean"] == pytest.approx(0.75)
     assert seen["groups/outcome/effective_n"] == pytest.approx(4 / 3)
     assert seen["groups/without_credit_share"] == pytest.approx(2 / 3)
+
+
+def test_diagnostics_tell_how_rollouts_ended_and_what_moves_the_credit() -> None:
+    status = ["terminated", "truncated", "truncated", "aborted"]
+    b = Batch.of(groups=["q"] * 4, tokens=[1] * 4, status=status)  # type: ignore[arg-type]
+    path = [[Scored(0)], [Scored(0)], [Scored(-0.25)], [Scored(0)]]
+    credit, _ = two_levels().assign(b, {"outcome": [Scored(1), Scored(0), Scored(0), Scored(1)], "path": path})
+    seen = credit.diagnostics()
+    shares = [seen[f"rollouts/{name}_share"] for name in ("terminated", "truncated", "aborted", "empty")]
+    assert shares == [0.25, 0.5, 0.25, 0.0]
+    assert seen["terms/outcome/variance_share"] + seen["terms/path/variance_share"] == pytest.approx(1.0)
+    dead, _ = two_levels().assign(b, {"outcome": [Scored(1)] * 4, "path": [[Scored(0)]] * 4})
+    assert not [name for name in dead.diagnostics() if name.endswith("variance_share")]
 
 
 verdict = st.one_of(

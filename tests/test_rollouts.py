@@ -64,6 +64,20 @@ def test_a_log_probability_that_is_not_finite_is_refused_only_where_the_policy_s
         rollout(response_ids=[1, 2], policy=[1, 0], behaviour_logps=[bad, -1.0])
 
 
+def test_a_label_that_a_loss_ignores_is_no_token_of_the_policy() -> None:
+    rollout(response_ids=[5, -100, 6], policy=[1, 0, 1])
+    with pytest.raises(InvalidArgument, match=r"-100.*index 1 of 'r'"):
+        rollout(response_ids=[5, -100, 6])
+
+
+def test_the_prompt_of_a_text_only_rollout_is_checked_too() -> None:
+    t = rollout(prompt_ids=[1, 2], turns=(Turn(text="hi"),))
+    assert isinstance(t.prompt_ids, np.ndarray)
+    assert not t.has_tokens
+    with pytest.raises(InvalidArgument, match="prompt_ids"):
+        rollout(prompt_ids=["a"], turns=(Turn(text="hi"),))
+
+
 def test_own_outside_policy_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="index 1 of 'r'"):
         rollout(response_ids=[1, 2], policy=[1, 0], own=[1, 1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -71,6 +72,30 @@ def test_what_is_not_known_is_exactly_zero(x: Signal) -> None:
     assert torch.isfinite(x.values).all()
     for term in x.ledger(min(x.level, Level.TURN)).values():
         assert (term[~x.batch.spread(x.known, x.level, min(x.level, Level.TURN))] == 0).all()
+
+
+@pytest.mark.parametrize("weight", [0, 0.0, -0.0])
+def test_a_part_of_weight_zero_never_makes_a_sum_unknown(weight: float) -> None:
+    metric = Signal.from_verdicts(TWO, Level.TRAJECTORY, [Failed("nan"), Scored(3.0)], name="metric")
+    total = outcome(1.0, 0.5) + weight * metric
+    assert total.known.tolist() == [True, True]
+    assert total.values.tolist() == [1.0, 0.5]
+    assert not metric.known.all()
+    assert not (outcome(1.0, 0.5) + 0.1 * metric).known.all()
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), -float("inf")])
+def test_a_weight_is_a_finite_number(weight: float) -> None:
+    with pytest.raises(InvalidArgument, match="factor"):
+        outcome(1.0, 0.0) * weight
+
+
+def test_arrays_are_values_with_the_resolution_of_their_type() -> None:
+    made = [
+        Signal.of(TWO, Level.TRAJECTORY, np.array([1, 0], dtype=kind), name="r") for kind in ("f2", "f4", "f8", "i8")
+    ]
+    assert [x.resolution > 1e-8 for x in made] == [True, True, False, False]
+    assert all(x.values.tolist() == [1.0, 0.0] for x in made)
 
 
 @given(st.data(), batches(tokens=None))

@@ -10,6 +10,7 @@ from apportion.advantages.gdpo import gdpo
 from apportion.advantages.gpg import gpg
 from apportion.advantages.group_stat import GroupStatistics, group_stat, group_statistics
 from apportion.advantages.grpo import grpo
+from apportion.advantages.loss import Loss, aggregate_loss
 from apportion.advantages.maxrl import maxrl
 from apportion.advantages.mc_grpo import mc_grpo
 from apportion.advantages.opo import opo
@@ -21,6 +22,8 @@ from apportion.advantages.reinforce_pp import penalised_rewards, reinforce_pp, r
 from apportion.advantages.remax import remax
 from apportion.advantages.return_to_go import return_to_go
 from apportion.advantages.rloo import rloo
+from apportion.advantages.teaches import teaches
+from apportion.advantages.variance import variance_shares
 from apportion.advantages.whiten import whiten, whitening_skipped
 
 __all__ = [
@@ -28,6 +31,8 @@ __all__ = [
     "Aggregation",
     "Dialect",
     "GroupStatistics",
+    "Loss",
+    "aggregate_loss",
     "by_source",
     "channel",
     "dialect",
@@ -56,7 +61,9 @@ __all__ = [
     "reweight",
     "rloo",
     "sum_then_normalize",
+    "teaches",
     "token_weights",
+    "variance_shares",
     "whiten",
     "whitening_skipped",
 ]

@@ -31,7 +31,7 @@ def channel(x: Signal) -> Signal:
 
     Source: arXiv 2607.07435 (RLVP), whose path channel is not centred.
     """
-    return x.neutral().spread(x.batch.finest)
+    return x.neutral().spread(min(x.level, x.batch.finest))
 
 
 def group_center(

@@ -117,7 +117,7 @@ def per_channel(channels: Sequence[Signal], *, counted: Sequence[Counted]) -> Si
         raise InvalidArgument("counted", list(counted), f"known or nonzero for each of the {len(channels)} channels")
     parts = []
     for channel, how in zip(channels, counted, strict=True):
-        fine = channel.neutral().spread(channel.batch.finest)
+        fine = channel.neutral().spread(min(channel.level, channel.batch.finest))
         if fine.batch.own is not None and fine.level == Level.TOKEN:
             fine = fine.masked(fine.batch.own)
         number = int((fine.known if how == "known" else _moves(fine)).sum())

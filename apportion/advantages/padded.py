@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from torch import Tensor
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
+from apportion.segments import checked_numbers
 from apportion.signal import Signal
 
 __all__ = ["Estimator", "MaskedRewards", "padded_advantages"]
@@ -25,10 +25,10 @@ MaskedRewards: TypeAlias = Literal["fold", "drop", "refuse"]
 def padded_advantages(
     estimator: Estimator,
     rewards: Tensor | npt.ArrayLike,
-    mask: Tensor,
+    mask: Tensor | npt.ArrayLike,
     groups: Sequence[object],
     *,
-    masked_rewards: MaskedRewards = "fold",
+    masked_rewards: MaskedRewards = "refuse",
     level: Literal["trajectory", "token"] = "trajectory",
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
@@ -37,11 +37,11 @@ def padded_advantages(
     Args:
         estimator: a function of one signal, e.g. `grpo` or `lambda x: grpo(x, dialect="verl")`.
         rewards: [B], one per row, or [B, T], one per token: a tensor, an array or lists. None or NaN = missing.
-        mask: [B, T], non-zero where the policy wrote the token and it takes part in the loss.
+        mask: [B, T], non-zero where the policy wrote the token and it takes part in the loss; as the rewards.
         groups: B group ids, in any order.
-        masked_rewards: what happens to token rewards where the mask is 0 (an episode that ends on an observation, a
-            row rejected after sampling): "fold" gives them to the policy token before, "drop" ignores them, "refuse"
-            raises.
+        masked_rewards: what happens to token rewards where the mask is 0. "fold" gives them to the policy token before:
+            right where an episode ends on an observation. "drop" ignores them: right for a row rejected after sampling,
+            for values and penalties of tool tokens. Nothing in the tensors tells these apart, so "refuse" raises.
         level: what the estimator is given: a row's reward per "trajectory", or its rewards per policy "token".
         dtype: of the result; the computation is in float64.
 
@@ -51,7 +51,8 @@ def padded_advantages(
 
     Raises:
         InvalidArgument: shapes that do not fit, an infinite reward, a per-token level without token rewards, a folded
-            reward before the first policy token of its row, or a masked reward under "refuse" (rows are listed).
+            reward before the first policy token of its row, a masked reward under "refuse" (rows are listed), or an
+            advantage too large for dtype.
 
     Example:
         >>> from apportion.advantages import grpo
@@ -64,8 +65,9 @@ def padded_advantages(
         raise InvalidArgument("masked_rewards", masked_rewards, f"one of {', '.join(get_args(MaskedRewards))}")
     if level not in ("trajectory", "token"):
         raise InvalidArgument("level", level, "trajectory or token")
+    mask = checked_numbers("mask", mask)
     batch = Batch.from_mask(mask, groups)
-    rewards = (rewards if isinstance(rewards, Tensor) else _numbers(rewards)).to(mask.device)
+    rewards = checked_numbers("rewards", rewards).to(mask.device)
     if rewards.shape == mask.shape:
         x = _token_rewards(batch, rewards, mask != 0, masked_rewards)
         if level == "trajectory":
@@ -77,16 +79,10 @@ def padded_advantages(
         wanted = f"shape {tuple(mask.shape)}" + (f" or {tuple(mask.shape[:1])}" if level == "trajectory" else "")
         raise InvalidArgument("rewards", tuple(rewards.shape), wanted)
     made = estimator(x).spread(Level.TOKEN)
-    return made.batch.pad(made.values.to(dtype), width=mask.shape[1])
-
-
-def _numbers(rewards: npt.ArrayLike) -> Tensor:
-    try:
-        array = np.asarray(rewards)
-        # None makes an array of objects; as numbers it is NaN.
-        return torch.as_tensor(array.astype(np.float64) if array.dtype == object else array)
-    except (TypeError, ValueError):
-        raise InvalidArgument("rewards", rewards, "numbers, None or NaN: [B], or [B, T] without gaps") from None
+    door = made.values.to(dtype)
+    if not bool(torch.isfinite(door).all()):
+        raise InvalidArgument("dtype", str(dtype), f"one that holds {float(made.values.abs().max()):.3g}")
+    return made.batch.pad(door, width=mask.shape[1])
 
 
 def _token_rewards(batch: Batch, rewards: Tensor, written: Tensor, masked_rewards: MaskedRewards) -> Signal:
@@ -94,7 +90,12 @@ def _token_rewards(batch: Batch, rewards: Tensor, written: Tensor, masked_reward
     outside = ~written & (torch.isnan(wide) | (wide != 0)) & (batch.tokens_per_trajectory > 0)[:, None]
     if masked_rewards == "refuse" and bool(outside.any()):
         rows = torch.nonzero(outside.any(1)).flatten()[:10].tolist()
-        raise InvalidArgument("rewards", rows, "rewards on policy tokens only; these rows have some elsewhere")
+        raise InvalidArgument(
+            "rewards",
+            rows,
+            "rewards on policy tokens only; these rows have some elsewhere: say masked_rewards='fold' when they belong "
+            "to the action before (an episode that ends on an observation), 'drop' when to none (a rejected row)",
+        )
     if masked_rewards == "fold":
         orphan = outside & (torch.cumsum(written, 1) == 0)
         if bool(orphan.any()):

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.advantages import grpo, opo, padded_advantages, reinforce_pp, return_to_go
+from apportion.advantages import dr_grpo, grpo, opo, padded_advantages, reinforce_pp, return_to_go
 from apportion.errors import InvalidArgument
 from apportion.signal import Signal
 from tests.strategies import masks
@@ -45,31 +45,40 @@ def test_a_row_without_policy_tokens_cannot_be_scored() -> None:
 def test_a_rejected_tokens_reward_can_be_dropped() -> None:
     rewards, mask = torch.tensor([[0.0, 2.0], [0.0, 0.0]]), torch.tensor([[1, 0], [1, 1]])
     assert (padded_advantages(grpo, rewards, mask, ["p", "p"], masked_rewards="drop") == 0).all()
-    folded = padded_advantages(grpo, rewards, mask, ["p", "p"])
+    folded = padded_advantages(grpo, rewards, mask, ["p", "p"], masked_rewards="fold")
     assert folded.tolist() == [pytest.approx([0.7071, 0.0], abs=1e-4), pytest.approx([-0.7071] * 2, abs=1e-4)]
-    with pytest.raises(InvalidArgument, match=r"rewards=\[0\]"):
-        padded_advantages(grpo, rewards, mask, ["p", "p"], masked_rewards="refuse")
+
+
+def test_what_a_masked_reward_means_is_never_guessed() -> None:
+    # The same tensors hold a reward on the last observation and the reward of a rejected token.
+    rewards, mask = torch.tensor([[0.0, 2.0], [0.0, 0.0]]), torch.tensor([[1, 0], [1, 1]])
+    with pytest.raises(InvalidArgument, match=r"rewards=\[0\].*'fold'.*'drop'"):
+        padded_advantages(grpo, rewards, mask, ["p", "p"])
 
 
 def test_a_reward_on_the_final_observation_belongs_to_the_action_before() -> None:
     rewards, mask = torch.tensor([[0.0, 0.0, 1.0]]), torch.tensor([[1, 1, 0]])
-    made = padded_advantages(identity, rewards, mask, ["q"], level="token")
+    made = padded_advantages(identity, rewards, mask, ["q"], level="token", masked_rewards="fold")
     assert made.tolist() == [[0.0, 1.0, 0.0]]
-    to_go = padded_advantages(lambda x: return_to_go(x, discount=0.0), rewards, mask, ["q"], level="token")
+
+    def myopic(x: Signal) -> Signal:
+        return return_to_go(x, discount=0.0)
+
+    to_go = padded_advantages(myopic, rewards, mask, ["q"], level="token", masked_rewards="fold")
     assert to_go.tolist() == [[0.0, 1.0, 0.0]]
 
 
 def test_folding_stays_inside_the_row() -> None:
     rewards = torch.tensor([[1.0, 2.0, 4.0, 8.0], [16.0, 32.0, 64.0, 128.0]])
     mask = torch.tensor([[1, 0, 1, 0], [1, 1, 0, 0]])
-    made = padded_advantages(identity, rewards, mask, ["q", "q"], level="token")
+    made = padded_advantages(identity, rewards, mask, ["q", "q"], level="token", masked_rewards="fold")
     assert made.tolist() == [[3.0, 0.0, 12.0, 0.0], [16.0, 224.0, 0.0, 0.0]]
 
 
 def test_nothing_earned_a_reward_before_the_first_action() -> None:
     rewards, mask = torch.tensor([[1.0, 0.0], [0.0, 0.0]]), torch.tensor([[0, 1], [1, 1]])
     with pytest.raises(InvalidArgument, match=r"rewards=\[0\].*first policy token"):
-        padded_advantages(grpo, rewards, mask, ["q", "q"])
+        padded_advantages(grpo, rewards, mask, ["q", "q"], masked_rewards="fold")
     assert (padded_advantages(grpo, rewards, mask, ["q", "q"], masked_rewards="drop") == 0).all()
 
 
@@ -152,6 +161,30 @@ def test_lists_and_arrays_of_token_rewards(rewards: object) -> None:
 def test_what_is_not_a_number_is_refused(rewards: object) -> None:
     with pytest.raises(InvalidArgument, match="rewards"):
         padded_advantages(grpo, rewards, PAIR, ["q", "q"])  # type: ignore[arg-type]
+
+
+def test_everything_may_come_as_lists() -> None:
+    made = padded_advantages(grpo, [1, 0, 0, 0], [[1, 1, 0]] * 4, ["q"] * 4)
+    assert made.tolist() == [[1.5, 1.5, 0.0]] + [[-0.5, -0.5, 0.0]] * 3
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_statistics_of_coarse_rewards_are_not_coarse(dtype: torch.dtype) -> None:
+    # The mean of these rounds to 2 in bfloat16, and 1e-9 to 0 in float16.
+    made = padded_advantages(grpo, torch.tensor([2, 2, 2, 2.015625], dtype=dtype), torch.ones(4, 1), ["q"] * 4)
+    assert made.flatten().tolist() == [-0.5, -0.5, -0.5, 1.5]
+
+    def tiny_eps(x: Signal) -> Signal:
+        return grpo(x, eps=1e-9)
+
+    half = torch.full((4,), 0.5, dtype=dtype)
+    assert (padded_advantages(tiny_eps, half, torch.ones(4, 1), ["q"] * 4, dtype=dtype) == 0).all()
+
+
+@pytest.mark.parametrize(("reward", "dtype"), [(1e300, torch.float32), (1e5, torch.float16)])
+def test_an_advantage_that_does_not_fit_is_an_error_not_an_infinity(reward: float, dtype: torch.dtype) -> None:
+    with pytest.raises(InvalidArgument, match="dtype"):
+        padded_advantages(dr_grpo, [reward, -reward], torch.ones(2, 1), ["q", "q"], dtype=dtype)
 
 
 def test_groups_match_the_rows() -> None:
