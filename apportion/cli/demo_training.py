@@ -75,6 +75,7 @@ class Trained:
 
 def warm_start(emit: Emit, *, task: str, seed: int, steps: int, weights: Path) -> Measures:
     """Imitate the scripted demonstrator from random weights, save the weights, and measure the policy."""
+    _one_thread()
     made = TASKS[task]()
     policy = tiny_policy(made, seed=seed)
     imitate(policy, made, seed=seed, steps=steps, on_step=lambda n, loss: emit(Tick(n + 1, steps, {"loss": loss})))
@@ -84,6 +85,7 @@ def warm_start(emit: Emit, *, task: str, seed: int, steps: int, weights: Path) -
 
 def train_arm(emit: Emit, *, arm: Arm, seed: int, weights: Path, folder: Path) -> Trained:
     """Train one arm from the imitated weights."""
+    _one_thread()
     started = time.perf_counter()
     task, recipe = TASKS[arm.task](), arm.recipe()
     policy = tiny_policy(task, seed=seed)
@@ -131,6 +133,11 @@ def credit_by_turn(credit: Credit) -> dict[str, list[float]]:
         name: (torch.bincount(index, batch.pool(term * scale, Level.TOKEN, Level.TURN, "mean")) / count).tolist()
         for name, term in credit.ledger(Level.TOKEN).items()
     }
+
+
+def _one_thread() -> None:
+    # As many threads as cores in each of several processes would spend their time waiting for each other.
+    torch.set_num_threads(1)
 
 
 def _evaluated(policy: Any, task: Task[Any], seed: int) -> Measures:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,9 @@ from apportion.batch import Batch
 from apportion.cli import demo as program
 from apportion.cli import demo_arms
 from apportion.cli.demo_arms import Arm, arms, penalty_only
-from apportion.cli.demo_training import credit_by_turn, measures
+from apportion.cli.demo_processes import Job, run_jobs
+from apportion.cli.demo_progress import watching
+from apportion.cli.demo_training import Emit, credit_by_turn, measures, warm_start
 from apportion.environments import Notebook
 from apportion.environments.training import demonstrations, measure
 from apportion.errors import RecipeRefused
@@ -61,6 +64,19 @@ def test_the_quick_demo(run: Run, tmp_path: Path) -> None:
     assert max(record["residual"] for record in records) < 1e-9
     for name in ("terminal.png", "credit.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def threads_of_a_run(emit: Emit, *, folder: Path) -> tuple[int, int]:
+    before = torch.get_num_threads()
+    warm_start(emit, task="terminal", seed=0, steps=1, weights=folder / "weights.pt")
+    return before, torch.get_num_threads()
+
+
+def test_a_run_keeps_to_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    job = Job(name="a", work=partial(threads_of_a_run, folder=tmp_path))
+    with watching({"a": 1}, lines=False) as watcher:
+        assert run_jobs([job], at_once=1, watcher=watcher) == {"a": (2, 1)}
 
 
 def broken() -> Recipe:
