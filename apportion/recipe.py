@@ -142,7 +142,8 @@ class Recipe:
     Raises:
         InvalidArgument: no observers, or two of one name.
         RecipeRefused: only penalties, progress or other shaping: such a recipe is known to teach inaction, endless
-            searching or never submitting. A reward may declare `role = "shaping"`; all others drive.
+            searching or never submitting. A reward may declare `role = "shaping"`, or "metric" for what is only
+            recorded; all others drive.
 
     Example:
         >>> from apportion.verdicts import Scored
@@ -176,9 +177,9 @@ class Recipe:
         names = [observer.name for observer in self.observers]
         if not names or len(set(names)) < len(names):
             raise InvalidArgument("observers", names, f"at least one observer, each name once, in recipe {self.name!r}")
-        if not self.force and all(getattr(o, "role", "outcome") == "shaping" for o in self.observers):
+        if not self.force and all(getattr(o, "role", "outcome") != "outcome" for o in self.observers):
             raise RecipeRefused(
-                f"recipe {self.name!r} has only shaping rewards ({', '.join(names)}). Penalties alone teach inaction, "
+                f"recipe {self.name!r} has no reward that drives ({', '.join(names)}). Penalties alone teach inaction, "
                 "progress alone teaches never to finish: add the outcome (e.g. apportion.rewards.outcome()), or pass "
                 "force='why' if you want this all the same"
             )

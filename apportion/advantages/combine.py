@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -168,8 +169,8 @@ def gate(x: Signal, *, when: Signal, at_least: float = 1.0, missing: Literal["op
 def _weighted(parts: Sequence[Signal], weights: Sequence[float] | None) -> Signal:
     if not parts:
         raise InvalidArgument("parts", list(parts), "at least one signal")
-    if weights is not None and (len(weights) != len(parts) or not any(weights)):
-        raise InvalidArgument("weights", list(weights), f"{len(parts)} numbers, not all 0")
+    if weights is not None and (len(weights) != len(parts) or not all(map(math.isfinite, weights)) or not any(weights)):
+        raise InvalidArgument("weights", list(weights), f"{len(parts)} finite numbers, not all 0")
     used = [(part, w) for part, w in zip(parts, weights or [1.0] * len(parts), strict=True) if w]
     total = used[0][0] * used[0][1]
     for part, weight in used[1:]:

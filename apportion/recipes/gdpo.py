@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from apportion import advantages as adv
@@ -9,7 +10,7 @@ from apportion.advantages.gdpo import FinalStep
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.recipe import Recipe, State
-from apportion.rewards import Truncated, outcome
+from apportion.rewards import Truncated, metric, outcome
 from apportion.signal import Signal
 
 __all__ = ["gdpo"]
@@ -27,25 +28,26 @@ def gdpo(
 
     Args:
         rewards: trajectory columns, separated by commas.
-        weights: as many numbers, separated by commas; default 1 each.
+        weights: as many numbers, separated by commas; default 1 each. A reward of weight 0 is recorded and nothing else.
         final: the last step over "sample", "token", or "none".
         dialect: whose numbers.
         truncated: what a rollout cut by a limit earns: "keep", "zero" or "exclude".
 
     Raises:
-        InvalidArgument: no column, a column twice, or weights that are not as many numbers.
+        InvalidArgument: no column, a column twice, weights that are not as many finite numbers, or only weights of 0.
     """
     columns = [name.strip() for name in rewards.split(",") if name.strip()]
     if not columns or len(set(columns)) < len(columns):
         raise InvalidArgument("rewards", rewards, "different trajectory columns, separated by commas")
     numbers = _numbers(weights, len(columns))
+    observed = [outcome(name, name=name, truncated=truncated) for name in columns]
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
         return adv.gdpo([signals[name] for name in columns], weights=numbers, final=final, dialect=dialect)
 
     return Recipe(
         name="gdpo",
-        observers=[outcome(name, name=name, truncated=truncated) for name in columns],
+        observers=[made if weight else metric(made) for made, weight in zip(observed, numbers, strict=True)],
         assign_signals=assign,
         aggregation=adv.dialect(dialect).aggregation,
         scope="group" if final == "none" else "batch",
@@ -68,6 +70,6 @@ def _numbers(text: str, count: int) -> list[float]:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
         numbers = []
-    if len(numbers) != count:
-        raise InvalidArgument("weights", text, f"{count} numbers, separated by commas")
+    if len(numbers) != count or not all(map(math.isfinite, numbers)) or not any(numbers):
+        raise InvalidArgument("weights", text, f"{count} finite numbers, separated by commas, not all 0")
     return numbers

@@ -72,9 +72,10 @@ class Scoring:
 
     def check(self, *, enough: int = 1) -> None:
         """Raise `ObserverFailing` when an observer failed on more than the limit, given `enough` verdicts so far."""
+        limited = {o.name for o in self.recipe.observers if getattr(o, "role", "outcome") != "metric"}
         for name, seen in self.totals.rewards.items():
             total = seen.scored + seen.abstained + seen.failed
-            if total >= enough and seen.failed > self._limit * total:
+            if name in limited and total >= enough and seen.failed > self._limit * total:
                 raise ObserverFailing(name, seen.failed, total, self._limit, self._first_failure[name])
 
     def _note_failures(self, rows: Sequence[Trajectory], verdicts: Any) -> None:

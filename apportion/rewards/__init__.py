@@ -8,6 +8,7 @@
 - shape of the reply: `tag_format`, `tool_calls`, `repetition`, `overlong`, `cosine_length`, `stop_properly`
 - your own: `@reward`
 - combined: `a + b`, `0.5 * a`, `gate`, `first_of`, `clip`, `scoped`, `weighted_mean`, `passes`, `vector`
+- recorded and not trained on: `metric`
 - checked: `self_check`, `constant_report`, `reachable`
 """
 
@@ -21,6 +22,7 @@ from apportion.rewards.function import FunctionReward, reward
 from apportion.rewards.length import cosine_length, overlong, stop_properly
 from apportion.rewards.linear import Linear, linear
 from apportion.rewards.mean import passes, reachable, weighted_mean
+from apportion.rewards.metric import metric
 from apportion.rewards.observe import Observed, observe, observe_async
 from apportion.rewards.outcome import Truncated, exact, numeric, outcome, set_match
 from apportion.rewards.partial import checks_passed
@@ -73,6 +75,7 @@ __all__ = [
     "last_line",
     "last_number",
     "linear",
+    "metric",
     "never_after",
     "no_repeat",
     "numeric",

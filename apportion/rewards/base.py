@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Composable", "Observation", "Reward", "Role", "Rows"]
 
-# What a reward can carry in a recipe: an outcome can drive training by itself, shaping alone teaches the wrong thing.
-Role: TypeAlias = Literal["outcome", "shaping"]
+# What a reward can carry in a recipe: an outcome can drive training by itself, shaping alone teaches the wrong thing, a
+# metric is only recorded.
+Role: TypeAlias = Literal["outcome", "shaping", "metric"]
 
 # One verdict per trajectory, or one list per trajectory with one verdict per turn.
 Observation: TypeAlias = Sequence[Verdict] | Sequence[Sequence[Verdict]]
@@ -69,7 +70,7 @@ class Composable:
 
     @property
     def role(self) -> Role:
-        """`shaping` for penalties, progress and form, which a recipe refuses to train on alone; else `outcome`."""
+        """`shaping` for penalties, progress and form, on which no recipe trains alone; `metric`; else `outcome`."""
         return self._role
 
     if TYPE_CHECKING:
@@ -132,8 +133,11 @@ def check_reward(argument: str, value: object) -> Reward:
 
 
 def role_of(*rewards: Reward) -> Role:
-    """The role of what these rewards are parts of: "shaping" when all of them are. Rewards of users' own drive."""
-    return "shaping" if all(getattr(value, "role", "outcome") == "shaping" for value in rewards) else "outcome"
+    """The role of what these rewards are parts of: "outcome" when one of them is. Rewards of users' own drive."""
+    roles = {getattr(value, "role", "outcome") for value in rewards}
+    if roles <= {"metric"}:
+        return "metric"
+    return "shaping" if roles <= {"shaping", "metric"} else "outcome"
 
 
 def same_level(argument: str, rewards: Sequence[Reward]) -> Level:

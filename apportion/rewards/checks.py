@@ -12,7 +12,7 @@ from apportion.rewards import _arguments
 from apportion.rewards.base import Observation, Reward, check_reward
 from apportion.rewards.observe import observe
 from apportion.rollouts import Trajectory
-from apportion.verdicts import Abstained, Failed, Scored, Verdict
+from apportion.verdicts import Abstained, Failed, Scored, Verdict, as_verdict
 
 __all__ = ["SelfCheck", "Summary", "constant_report", "self_check", "summarise"]
 
@@ -134,28 +134,31 @@ class Summary:
         return self.failed / total if total else None
 
 
-def summarise(verdicts: Observation) -> Summary:
+def summarise(verdicts: Observation | Iterable[Any]) -> Summary:
     """Counts, mean and range of one reward's verdicts, of either level.
 
     Args:
-        verdicts: what `observe` gave for one reward.
+        verdicts: what `observe` gave for one reward, or plain values as a reward function returns them: None abstained,
+            and what is not a finite number failed.
 
     Returns:
         The summary; missing verdicts never enter the mean.
 
     Raises:
-        InvalidArgument: something that is no verdict.
+        InvalidArgument: something that is no list.
 
     Example:
+        >>> summarise([0.5, None, 0.8, "timeout"])
+        Summary(scored=2, abstained=1, failed=1, mean=0.65, low=0.5, high=0.8)
         >>> summarise([Scored(0.5), Abstained("other task"), Scored(0.8)]).mean
         0.65
         >>> print(summarise([Abstained("other task")]).mean)
         None
     """
-    cells: list[Any] = [cell for entry in verdicts for cell in (entry if isinstance(entry, Sequence) else [entry])]
-    wrong = [type(cell).__name__ for cell in cells if not isinstance(cell, (Scored, Abstained, Failed))]
-    if wrong:
-        raise InvalidArgument("verdicts", wrong[:10], "Scored, Abstained or Failed")
+    if isinstance(verdicts, (str, bytes, Mapping)) or not isinstance(verdicts, Iterable):
+        raise InvalidArgument("verdicts", verdicts, "a list of verdicts or of plain values")
+    rows = (entry if isinstance(entry, (list, tuple)) else [entry] for entry in verdicts)
+    cells = [as_verdict(cell, source="the reward") for row in rows for cell in row]
     values = [cell.value for cell in cells if isinstance(cell, Scored)]
     return Summary(
         scored=len(values),

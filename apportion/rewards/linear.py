@@ -31,8 +31,8 @@ class Linear(Combined):
 
     @property
     def role(self) -> Role:
-        """That of what it is made of."""
-        return role_of(*(part for _, part in self.terms))
+        """That of what it is made of; a part of weight 0 carries nothing."""
+        return role_of(*(part for weight, part in self.terms if weight))
 
     def __post_init__(self) -> None:
         rewards = [part for _, part in self.terms]

@@ -31,8 +31,8 @@ class WeightedMean(Combined):
 
     @property
     def role(self) -> Role:
-        """That of what it is made of."""
-        return role_of(*(part for part, _ in self.parts))
+        """That of what it is made of; a part of weight 0 carries nothing."""
+        return role_of(*(part for part, weight in self.parts if weight))
 
     def __post_init__(self) -> None:
         rewards = [part for part, _ in self.parts]

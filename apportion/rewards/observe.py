@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from apportion.errors import InvalidArgument, ObserverFailing
 from apportion.rewards import _arguments
 from apportion.rewards.base import Reward, Rows, check_reward, unique_names
+from apportion.rewards.metric import metric
 from apportion.rewards.running import Limits, ask_all
 from apportion.rewards.vector import Vector
 from apportion.rollouts import Level, Trajectory
@@ -41,10 +42,11 @@ def observe(
     `observe_async` when they hold connections of yours.
 
     Args:
-        rewards: observers with different names, of any level; a `vector` counts as its parts.
+        rewards: observers with different names, of any level; a `vector` counts as its parts, and one of weight 0 in it
+            as a `metric`.
         trajectories: what to look at; an empty list gives empty verdicts.
         failure_limit: the share of `Failed` verdicts of one reward, in [0, 1], above which observing stops; 1 never
-            stops.
+            stops, and no `metric` does.
         timeout: seconds that one call may take: one trajectory for a per-trajectory function, the whole list otherwise.
             Late is `Failed`, never 0. A sync call that never returns is left in a daemon thread.
         concurrency: how many async calls may be under way.
@@ -125,7 +127,7 @@ def _arranged(
         raise InvalidArgument("rewards", rewards, "a list of rewards")
     asked: list[Reward] = []
     for entry in rewards:
-        asked.extend(entry.parts) if isinstance(entry, Vector) else asked.append(check_reward("rewards", entry))
+        asked.extend(_parts(entry) if isinstance(entry, Vector) else [check_reward("rewards", entry)])
     unique_names("rewards", asked)
     strangers = [type(entry).__name__ for entry in trajectories if not isinstance(entry, Trajectory)]
     if strangers:
@@ -135,6 +137,10 @@ def _arranged(
         raise InvalidArgument("timeout", timeout, "a number of seconds > 0, or None for no limit")
     _arguments.whole("concurrency", concurrency, at_least=1)
     return asked
+
+
+def _parts(entry: Vector) -> list[Reward]:
+    return [part if entry.weights[part.name] else metric(part) for part in entry.parts]
 
 
 def _run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -159,7 +165,7 @@ def _collected(
             if isinstance(cell, Failed)
         ]
         total = sum(len(row) for row in rows)
-        if failures and len(failures) > failure_limit * total:
+        if len(failures) > failure_limit * total and getattr(part, "role", "outcome") != "metric":
             raise ObserverFailing(part.name, len(failures), total, failure_limit, failures[0])
         result[part.name] = rows if part.level is Level.TURN else [row[0] for row in rows]
     return result

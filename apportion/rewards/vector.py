@@ -49,13 +49,14 @@ def vector(rewards: Iterable[Reward], *, weights: Mapping[str, float] | None = N
 
     Args:
         rewards: of one level, with different names.
-        weights: weight by name; default: 1 each.
+        weights: weight by name; default: 1 each. A part of weight 0 is recorded, and observing never stops for it.
 
     Returns:
         What `observe` takes in place of its parts; `.total()` is the plain weighted sum.
 
     Raises:
-        InvalidArgument: no rewards, different levels, one name twice, weights that do not name exactly the parts.
+        InvalidArgument: no rewards, different levels, one name twice, weights that do not name exactly the parts, or
+            that are all 0: at construction, before any judge call is paid for.
 
     Example:
         >>> from apportion.rewards import reward
@@ -73,4 +74,7 @@ def vector(rewards: Iterable[Reward], *, weights: Mapping[str, float] | None = N
     given = dict.fromkeys((part.name for part in parts), 1.0) if weights is None else dict(weights)
     if set(given) != names:
         raise InvalidArgument("weights", given, f"one weight for each of {', '.join(sorted(names))}")
-    return Vector(parts, {name: _arguments.number(f"weight of {name}", weight) for name, weight in given.items()})
+    numbers = {name: _arguments.number(f"weight of {name}", weight) for name, weight in given.items()}
+    if not any(numbers.values()):
+        raise InvalidArgument("weights", numbers, "a weight other than 0 for at least one part")
+    return Vector(parts, numbers)

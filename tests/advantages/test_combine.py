@@ -163,7 +163,7 @@ def test_bad_gates_are_refused() -> None:
         gate(x, when=x, missing="drop")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("weights", [[1.0], [0.0, 0.0], [1.0, 1.0, 1.0]])
+@pytest.mark.parametrize("weights", [[1.0], [0.0, 0.0], [1.0, 1.0, 1.0], [float("nan"), 1.0], [1.0, float("inf")]])
 def test_weights_match_their_parts(weights: list[float]) -> None:
     x = rewards_signal([1.0, 0.0])
     for combine in (sum_then_normalize, normalize_then_sum):

@@ -11,6 +11,7 @@ from apportion.advantages.group_stat import group_stat
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument, ObserverFailing
 from apportion.recipe import Recipe
+from apportion.recipes import load
 from apportion.report.scoring import Scoring, read_state, write_state
 from apportion.rewards import outcome
 from apportion.rollouts import Trajectory
@@ -118,3 +119,18 @@ def test_as_many_failures_as_allowed_are_no_reason_to_stop() -> None:
 def test_token_and_text_rollouts_do_not_mix() -> None:
     with pytest.raises(InvalidArgument, match="tokens"):
         list(Scoring(made()[0]).records([row("a", 1.0), Trajectory(id="b", group="q", columns={"reward": 1.0})]))
+
+
+def test_a_reward_that_is_only_recorded_does_not_stop_the_stream() -> None:
+    rows = [
+        Trajectory(id=str(i), group="q", response_ids=[1], columns={"reward": i, "style": float("nan")})
+        for i in range(2)
+    ]
+    scoring = Scoring(load("gdpo", rewards="reward,style", weights="1,0"))
+    assert len(list(scoring.records(rows))) == 2
+    scoring.check()
+    assert scoring.totals.rewards["style"].failed == 2
+    used = Scoring(load("gdpo", rewards="reward,style", weights="1,1"))
+    list(used.records(rows))
+    with pytest.raises(ObserverFailing, match="style"):
+        used.check()

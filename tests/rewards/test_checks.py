@@ -96,8 +96,23 @@ def test_means_leave_missing_out() -> None:
     empty = summarise([Abstained("inactive")] * 2)
     assert (empty.mean, empty.low, empty.failure_rate) == (None, None, 0.0)
     assert summarise([]).failure_rate is None
-    with pytest.raises(InvalidArgument, match="float"):
-        summarise([0.5])  # type: ignore[list-item]
+
+
+def test_plain_values_are_summarised_too() -> None:
+    assert summarise([0.5, None, None, 0.8, 0.6, 0.7]) == summarise(
+        [0.5, Abstained("-"), Abstained("-"), Scored(0.8), 0.6, 0.7]
+    )
+    nothing = summarise([None, None])
+    assert (nothing.scored, nothing.mean, nothing.is_constant) == (0, None, True)
+    late = summarise([1, 0, "timeout", 1, "timeout", 0, "timeout", 1])
+    assert (late.scored, late.failed, late.mean, late.failure_rate) == (5, 3, pytest.approx(0.6), 0.375)
+    # An error flag beside a score of 0: the 0 is not read.
+    told = summarise([1.0, {"score": 0, "parse_error": True}, 0.0, float("nan")])
+    assert (told.scored, told.failed, told.mean) == (2, 2, 0.5)
+    assert summarise([[1.0, None], [0.0]]).mean == 0.5
+    for wrong in ("0.5", {"a": 1.0}, 0.5):
+        with pytest.raises(InvalidArgument, match="verdicts"):
+            summarise(wrong)  # type: ignore[arg-type]
 
 
 @given(st.lists(VERDICTS, max_size=8))
