@@ -25,7 +25,7 @@ __all__ = ["Center", "GroupStatistics", "Key", "Scale", "Singleton", "Unit", "gr
 Key: TypeAlias = Literal["group", "batch"] | Tensor
 Center: TypeAlias = Literal["none", "mean", "loo", "median"]
 Scale: TypeAlias = Literal["none", "std", "loo_std", "mad", "mean"]
-Unit: TypeAlias = Literal["element", "trajectory", "token"]
+Unit: TypeAlias = Literal["element", "trajectory", "token"] | Tensor
 Singleton: TypeAlias = Literal["zero", "raw", "raise"]
 
 
@@ -73,8 +73,9 @@ def group_statistics(
     Args:
         x: values at any level.
         key: "group" (one prompt), "batch" (everything), or int[size(level)] with any group number per element.
-        unit: what counts once: an "element" of x's level, a "trajectory" (its elements share a weight of 1), or a
-            "token" (an element weighs the policy tokens below it).
+        unit: what counts once: an "element" of x's level, a "trajectory" (its elements share a weight of 1), a "token"
+            (an element weighs the policy tokens below it), or int[size(level)] with any number per element: equal
+            numbers share a weight of 1, as the training rows that one rollout was split into do.
         constant_tol: relative distance below which values are equal; default `x.resolution`.
 
     Raises:
@@ -185,7 +186,7 @@ def group_stat(
             raise InvalidArgument(name, value, f"one of {', '.join(map(str, choices))}")
     if not eps >= 0:
         raise InvalidArgument("eps", eps, "a number >= 0")
-    if unit != "element" and (center == "median" or scale == "mad"):
+    if (isinstance(unit, Tensor) or unit != "element") and (center == "median" or scale == "mad"):
         raise InvalidArgument("unit", unit, "'element' for a median or mad")
     stats = group_statistics(x, key=key, unit=unit, constant_tol=constant_tol)
     spread = stats if scale_key is None else group_statistics(x, key=scale_key, unit=unit, constant_tol=constant_tol)
@@ -241,10 +242,7 @@ def _median(values: Tensor, stats: GroupStatistics) -> Tensor:
 
 def _key(x: Signal, key: Key) -> tuple[Tensor, int]:
     if isinstance(key, Tensor):
-        if key.shape != x.values.shape or key.is_floating_point():
-            raise InvalidArgument("key", tuple(key.shape), f"whole numbers of shape {tuple(x.values.shape)}")
-        distinct, number = torch.unique(key, return_inverse=True)
-        return number, distinct.numel()
+        return _numbered("key", x, key)
     if key == "batch":
         return torch.zeros_like(x.values, dtype=torch.int64), 1
     if key == "group":
@@ -252,8 +250,18 @@ def _key(x: Signal, key: Key) -> tuple[Tensor, int]:
     raise InvalidArgument("key", key, "'group', 'batch', or one whole number per element")
 
 
+def _numbered(name: str, x: Signal, given: Tensor) -> tuple[Tensor, int]:
+    if given.shape != x.values.shape or given.is_floating_point():
+        raise InvalidArgument(name, tuple(given.shape), f"whole numbers of shape {tuple(x.values.shape)}")
+    distinct, number = torch.unique(given, return_inverse=True)
+    return number, distinct.numel()
+
+
 def _weights(x: Signal, unit: Unit) -> Tensor:
     ones = torch.ones_like(x.values)
+    if isinstance(unit, Tensor):
+        number, n = _numbered("unit", x, unit)
+        return 1.0 / torch.bincount(number[x.known], minlength=n).clamp_min(1)[number]
     if unit == "element":
         return ones
     if unit == "trajectory":
@@ -261,4 +269,4 @@ def _weights(x: Signal, unit: Unit) -> Tensor:
         return 1.0 / x.batch.spread(per, Level.TRAJECTORY, x.level).clamp_min(1.0)
     if unit == "token":
         return ones if x.level == Level.TOKEN else x.batch.lengths(Level.TOKEN, x.level).to(torch.float64)
-    raise InvalidArgument("unit", unit, f"one of {', '.join(get_args(Unit))}")
+    raise InvalidArgument("unit", unit, "element, trajectory, token, or one whole number per element")

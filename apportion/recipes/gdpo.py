@@ -28,7 +28,7 @@ def gdpo(
 
     Args:
         rewards: trajectory columns, separated by commas.
-        weights: as many numbers, separated by commas; default 1 each. A reward of weight 0 is recorded and nothing else.
+        weights: as many numbers, separated by commas; default 1 each. A reward of weight 0 is only recorded.
         final: the last step over "sample", "token", or "none".
         dialect: whose numbers.
         truncated: what a rollout cut by a limit earns: "keep", "zero" or "exclude".

@@ -37,6 +37,32 @@ def test_statistics_are_the_loop(ddof: int, data: st.DataObject, batch: Batch) -
         assert bool(stats.constant[g]) == (n < 2 or float(known.max() - known.min()) <= float(stats.tolerance[g]))
 
 
+def test_training_rows_of_one_rollout_count_once() -> None:
+    # The mean over rollouts is 0.5; over rows it would be 0.65.
+    rows = rewards_signal([0.8, 0.8, 0.8, 0.2])
+    rollout = torch.tensor([7, 7, 7, 3])
+    assert group_stat(rows, unit=rollout, scale="none").values.tolist() == pytest.approx([0.3, 0.3, 0.3, -0.3])
+    whole = group_stat(rewards_signal([0.8, 0.2])).values.tolist()
+    assert group_stat(rows, unit=rollout).values.tolist() == pytest.approx([whole[0]] * 3 + [whole[1]])
+    turns = per_turn([3, 1], [0.8, 0.8, 0.8, 0.2])
+    assert torch.equal(
+        group_stat(turns, unit="trajectory").values, group_stat(turns, unit=torch.tensor([0, 0, 0, 1])).values
+    )
+
+
+def test_a_missing_row_leaves_its_rollouts_weight_to_the_others() -> None:
+    rows = rewards_signal([0.8, None, 0.6, 0.2])
+    made = group_stat(rows, unit=torch.tensor([0, 0, 0, 1]), scale="none")
+    assert made.values.tolist() == pytest.approx([0.35, 0.0, 0.15, -0.25])
+    assert made.known.tolist() == [True, False, True, True]
+
+
+@pytest.mark.parametrize("unit", ["row", torch.tensor([0, 1]), torch.tensor([0.0, 1.0, 1.0])])
+def test_a_bad_unit_is_named(unit: object) -> None:
+    with pytest.raises(InvalidArgument, match="unit"):
+        group_stat(rewards_signal([1.0, 0.0, 1.0]), unit=unit)  # type: ignore[arg-type]
+
+
 def test_far_from_zero_keeps_its_digits() -> None:
     x = rewards_signal([1e8 + 1, 1e8, 1e8, 1e8])
     assert group_stat(x).values.tolist() == [1.5, -0.5, -0.5, -0.5]
