@@ -261,7 +261,7 @@ def _weights(x: Signal, unit: Unit) -> Tensor:
     ones = torch.ones_like(x.values)
     if isinstance(unit, Tensor):
         number, n = _numbered("unit", x, unit)
-        return 1.0 / torch.bincount(number[x.known], minlength=n).clamp_min(1)[number]
+        return 1.0 / torch.bincount(number[x.known], minlength=n).to(torch.float64).clamp_min(1.0)[number]
     if unit == "element":
         return ones
     if unit == "trajectory":
