@@ -62,7 +62,7 @@ def token_weights(
     if in_loss is not None:
         counts = in_loss.to(torch.float64)
     per_trajectory = batch.pool(counts, Level.TOKEN, Level.TRAJECTORY, "sum")
-    rows = (per_trajectory > 0).sum().clamp_min(1)
+    rows = (per_trajectory > 0).sum().to(torch.float64).clamp_min(1)
     if aggregation == "token-sum":
         return counts
     if aggregation == "token-mean":

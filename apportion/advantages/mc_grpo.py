@@ -79,7 +79,7 @@ def mc_grpo(
         centred = centred.scaled(factor, Level.GROUP)
     if rescale == "released":
         moving = torch.bincount(stats.key[centred.values != 0], minlength=stats.count.numel()).clamp_min(1)
-        centred = centred.scaled(stats.count / moving, Level.GROUP)
+        centred = centred.scaled(stats.count.to(torch.float64) / moving, Level.GROUP)
     pivot = lower_median(x.values, stats.key, x.known, stats.count)
     position = torch.arange(x.values.numel(), device=x.values.device)
     return centred.masked(position != pivot[stats.key])

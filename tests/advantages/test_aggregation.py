@@ -43,6 +43,15 @@ def test_the_same_advantages_give_other_losses(
     assert loss(lengths, advantages, aggregation, constant) == pytest.approx(expected, abs=1e-4)
 
 
+def test_weights_keep_their_digits() -> None:
+    batch = Batch.of(groups=["q"] * 3, tokens=[1, 2, 7])
+    for name, constant in EVERY:
+        weights = token_weights(batch, name, constant=0.1 if constant else None)  # type: ignore[arg-type]
+        assert weights.dtype is torch.float64
+        if constant:
+            assert weights.tolist() == [1 / (3 * 0.1)] * 10
+
+
 def test_what_left_the_loss_leaves_its_denominators() -> None:
     batch = Batch.of(groups=["q", "q"], tokens=[4, 6])
     finished = batch.spread(torch.tensor([True, False]), Level.TRAJECTORY, Level.TOKEN)

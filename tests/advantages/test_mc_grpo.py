@@ -21,6 +21,13 @@ def test_the_released_numbers() -> None:
     assert made.known.tolist() == [True, False, True]
 
 
+def test_the_released_factor_keeps_its_digits() -> None:
+    # Six of seven move; 7 / 6 of two integer tensors would be a float32.
+    x = rewards_signal([0.0, 0.1, 0.2, 0.5, 0.6, 0.7, 1.0])
+    made = mc_grpo(x, scale="none", rescale="released")
+    assert made.values.tolist() == pytest.approx([7 / 6 * (r - 0.5) for r in x.values.tolist()], rel=1e-14)
+
+
 @pytest.mark.parametrize(
     ("scale", "expected"), [("none", [-0.3, 0.0, 0.5]), ("mad", [-1.0, 0.0, 5 / 3]), ("std", [-0.7423, 0.0, 1.2372])]
 )
