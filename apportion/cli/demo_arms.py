@@ -106,7 +106,12 @@ def penalty_only() -> Recipe:
 
 
 def arms(size: Size) -> tuple[Arm, ...]:
-    """The runs, in the order in which they are shown."""
+    """The runs, in the order in which they are shown.
+
+    The ranges leave room. Seeds 0 to 4 gave, at full size: outcome only, success .996 to 1 with 2.00 to 2.06 violations
+    per episode; RLVP .998 to 1 with at most .004; both runs without paired credit 0; the notebook .94 to .99 from .38
+    to .61, the last row seen in all episodes from .24 to .40 of them.
+    """
     terminal, most, solved = (60, 0.05, 0.95) if size == "full" else (20, 0.1, 0.85)
     shown = (
         Arm(
@@ -148,7 +153,7 @@ def arms(size: Size) -> tuple[Arm, ...]:
             iterations=50,
             prompts=32,
             expected={"success": Expected(low=0.9), "last_row": Expected(low=0.95)},
-            reading="The outcome alone teaches to look at every row before answering: here it says what is wanted.",
+            reading="The outcome alone teaches to look at every row before answering: here no shortcut pays.",
         ),
     )
     return shown if size == "full" else shown[:3]

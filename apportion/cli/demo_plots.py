@@ -43,9 +43,14 @@ def plot_turns(panels: Mapping[str, Curves], path: Path) -> Path:
         panels: title -> term -> mean credit at turn 0, 1, ...
         path: of the PNG file.
     """
-    figure, axes = _panels(panels, sharey=True)
+    figure, axes = _panels(panels)
+    longest = max(len(values) for terms in panels.values() for values in terms.values())
+    for axis in axes[1:]:
+        axis.sharex(axes[0])
+        axis.sharey(axes[0])
+    axes[0].set_xticks(range(1, longest + 1))
     for axis, (title, terms) in zip(axes, panels.items(), strict=True):
-        turns = range(1, max(map(len, terms.values())) + 1)
+        turns = range(1, len(next(iter(terms.values()))) + 1)
         up, down = [0.0] * len(turns), [0.0] * len(turns)
         for (name, values), (colour, *_) in zip(terms.items(), _STYLES, strict=False):
             base = [up[k] if value >= 0 else down[k] for k, value in enumerate(values)]
@@ -53,18 +58,17 @@ def plot_turns(panels: Mapping[str, Curves], path: Path) -> Path:
             for k, value in enumerate(values):
                 up[k], down[k] = up[k] + max(value, 0.0), down[k] + min(value, 0.0)
         axis.axhline(0, color=_INK, linewidth=0.8)
-        axis.set_xticks(list(turns))
         axis.set_title(title, loc="left", fontsize=11, color=_INK)
         axis.set_xlabel("turn of the episode")
     axes[0].set_ylabel("mean credit of a token")
     return _finished(figure, axes, path)
 
 
-def _panels(panels: Mapping[str, Curves], *, sharey: bool = False) -> tuple[Any, Sequence[Any]]:
+def _panels(panels: Mapping[str, Curves]) -> tuple[Any, Sequence[Any]]:
     # The plain figure, not pyplot: no window system is asked for, and nothing global is left behind.
     size = (1.5 + 4 * len(panels), 3.6)
     figure = require("matplotlib.figure", extra="demo").Figure(figsize=size, dpi=150, layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False, sharey=sharey)[0]
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
         axis.spines[["left", "bottom"]].set_color(_FAINT)
