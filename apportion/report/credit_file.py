@@ -9,11 +9,13 @@ import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self, cast
 
 import apportion
+from apportion._replacing import naming, replacing
 from apportion.errors import BadRow, InvalidArgument
 from apportion.recipe import Recipe
 from apportion.report.credit_parquet import ParquetRecords, parquet_header, parquet_records
@@ -100,23 +102,28 @@ class CreditWriter:
     """
 
     def __init__(self, path: str | os.PathLike[str], header: Mapping[str, Any]) -> None:
-        self._path = Path(path)
-        if not self._path.name.endswith(_ENDINGS):
+        target = Path(path)
+        if not target.name.endswith(_ENDINGS):
             raise InvalidArgument("out", str(path), f"a name that ends in {', '.join(_ENDINGS)}")
-        self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
-        self._sink: _Sink
-        try:
-            if self._path.suffix == ".parquet":
-                self._sink = ParquetRecords(self._temporary, header)
-            else:
-                self._sink = _Lines(self._temporary, header, compress=self._path.suffix == ".gz")
-        except BaseException:
-            self._temporary.unlink(missing_ok=True)
-            raise
+        with ExitStack() as undo:
+            # Closed in reverse: the sink first, then the file takes its name or is gone.
+            part = undo.enter_context(replacing(target))
+            self._sink: _Sink = (
+                ParquetRecords(part, header)
+                if target.suffix == ".parquet"
+                else _Lines(part, header, compress=target.suffix == ".gz")
+            )
+            undo.callback(self._close)
+            self._target, self._finish = target, undo.pop_all()
 
     def write(self, record: Record) -> None:
         """Add one trajectory's record."""
-        self._sink.write(record)
+        with naming(self._target):
+            self._sink.write(record)
+
+    def _close(self) -> None:
+        with naming(self._target):
+            self._sink.close()
 
     def __enter__(self) -> Self:
         return self
@@ -124,12 +131,7 @@ class CreditWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self._sink.close()
-            if kind is None:
-                os.replace(self._temporary, self._path)
-        finally:
-            self._temporary.unlink(missing_ok=True)
+        self._finish.__exit__(kind, error, trace)
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:

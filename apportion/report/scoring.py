@@ -7,11 +7,11 @@ as many whole groups of one step as a chunk brings.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from apportion._replacing import naming, replacing
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument, ObserverFailing
 from apportion.recipe import Recipe, State
@@ -100,9 +100,10 @@ def read_state(path: Path | None, recipe: Recipe) -> State | None:
         return None
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         saved = None
-    if not isinstance(saved, dict) or saved.get("format") != _FORMAT or saved.get("version") != _VERSION:
+    whole = isinstance(saved, dict) and saved.keys() == {"format", "version", "recipe", "state"}
+    if not whole or (saved["format"], saved["version"]) != (_FORMAT, _VERSION) or not isinstance(saved["state"], dict):
         raise InvalidArgument("state", str(path), "a file that `apportion score --state` wrote")
     if saved["recipe"] != recipe.name:
         raise InvalidArgument("state", str(path), f"the state of {recipe.name!r}; this one is of {saved['recipe']!r}")
@@ -124,6 +125,5 @@ def write_state(path: Path, recipe: Recipe, state: State) -> None:
         raise InvalidArgument("state", state, f"{expected} ({error})") from error
     if json.loads(text) != saved:
         raise InvalidArgument("state", state, expected)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    temporary.write_text(text + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    with replacing(path) as part, naming(path):
+        part.write_text(text + "\n", encoding="utf-8")

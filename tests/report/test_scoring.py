@@ -73,7 +73,23 @@ def test_no_state_file_is_the_beginning(tmp_path: Path) -> None:
     assert read_state(None, made()[0]) is None
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"format": "other"}', json.dumps({"format": "apportion-state"})])
+STATE = {"format": "apportion-state", "version": 1, "recipe": "made", "state": {}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"format": "other"}',
+        json.dumps({"format": "apportion-state"}),
+        json.dumps({name: value for name, value in STATE.items() if name != "recipe"}),
+        json.dumps({name: value for name, value in STATE.items() if name != "state"}),
+        json.dumps(STATE | {"state": [["a", 1]]}),
+        json.dumps(STATE)[:-1],
+        "[" * 100_000,
+    ],
+)
 def test_another_file_is_no_state(tmp_path: Path, content: str) -> None:
     path = tmp_path / "state.json"
     path.write_text(content)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from array import array
 from codecs import BOM_UTF8
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from types import TracebackType
 from typing import BinaryIO, Literal, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from apportion._replacing import naming
 from apportion.errors import BadRow, InvalidArgument
 from apportion.integrations.actions import Syntax
 from apportion.integrations.files.detect import Format, detect_format
@@ -80,7 +82,9 @@ class RolloutIndex:
         try:
             self._scan(syntax, None if in_place else self._file, progress, skipped if on_error == "skip" else None)
         except BaseException:
-            self._file.close()
+            # A copy that found no room has none for the rest of its buffer either.
+            with suppress(OSError):
+                self._file.close()
             raise
 
     def _scan(
@@ -91,6 +95,7 @@ class RolloutIndex:
         group_codes: dict[str, int] = {}
         step_codes: dict[int | None, int] = {}
         problems: list[BadRow] = []
+        place, copy = 0, f"a temporary copy of {self._path} in {gettempdir()} (TMPDIR names another place)"
         for item in found_in(self._path, self.format, syntax=syntax, progress=progress):
             if isinstance(item, BadRow):
                 if skipped is None:
@@ -102,12 +107,18 @@ class RolloutIndex:
                 offsets.append(row.offset)
                 sizes.append(row.size)
             else:
-                offsets.append(spool.tell())
-                sizes.append(spool.write(to_line(to_row(trajectory))))
+                offsets.append(place)
+                sizes.append(len(line := to_line(to_row(trajectory))))
+                place += sizes[-1]
+                with naming(copy):
+                    spool.write(line)
             lines.append(row.line)
             groups.append(group_codes.setdefault(trajectory.group, len(group_codes)))
             steps.append(step_codes.setdefault(trajectory.step, len(step_codes)))
             hashes.append(hash(trajectory.id))
+        if spool is not None:
+            with naming(copy):
+                spool.flush()
         self._offsets, self._sizes, self._lines = np.asarray(offsets), np.asarray(sizes), np.asarray(lines)
         self._groups, self._steps, self._hashes = np.asarray(groups), np.asarray(steps), np.asarray(hashes)
         repeated = self._repeated_ids()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
-from apportion.errors import BadRow, shorten
+from apportion.errors import BadRow, InvalidArgument, shorten
 from apportion.integrations.strict_json import BadJson, decode_row
 
 __all__ = ["Container", "Progress", "Row", "find_container", "is_plain_lines", "parse_row", "rows"]
@@ -47,6 +48,11 @@ class Row:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """The uncompressed bytes, and the file below them, whose position measures progress."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InvalidArgument(
+            "path", str(path), "a regular file: it is read more than once, so save what a pipe brings"
+        )
     with open(path, "rb") as raw:
         if raw.peek(2)[:2] != b"\x1f\x8b":
             yield raw, raw

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
+from apportion._replacing import naming, replacing
 from apportion.errors import InvalidArgument
 from apportion.integrations.files.native import to_line, to_row
 from apportion.integrations.files.parquet import ParquetSink
@@ -60,13 +60,8 @@ def write(trajectories: Iterable[Trajectory], path: str | PathLike[str]) -> int:
     target = Path(path)
     if not target.name.endswith((".jsonl", ".jsonl.gz", ".parquet")):
         raise InvalidArgument("path", str(target), "a name that ends in .jsonl, .jsonl.gz or .parquet")
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        count = _write(trajectories, _sink(part, target.name))
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
-    return count
+    with replacing(target) as part:
+        return _write(trajectories, _sink(part, target.name), target)
 
 
 def _sink(path: Path, name: str) -> _Sink:
@@ -75,7 +70,7 @@ def _sink(path: Path, name: str) -> _Sink:
     return _LineSink(cast(BinaryIO, gzip.open(path, "wb")) if name.endswith(".gz") else open(path, "wb"))
 
 
-def _write(trajectories: Iterable[Trajectory], sink: _Sink) -> int:
+def _write(trajectories: Iterable[Trajectory], sink: _Sink, target: Path) -> int:
     seen: set[str] = set()
     try:
         for trajectory in trajectories:
@@ -83,9 +78,11 @@ def _write(trajectories: Iterable[Trajectory], sink: _Sink) -> int:
             if trajectory.id in seen:
                 raise InvalidArgument("trajectories", trajectory.id, "an id of its own for every trajectory")
             seen.add(trajectory.id)
-            sink.add(row)
+            with naming(target):
+                sink.add(row)
     finally:
-        sink.close()
+        with naming(target):
+            sink.close()
     if not seen:
         raise InvalidArgument("trajectories", [], "at least one trajectory")
     return len(seen)

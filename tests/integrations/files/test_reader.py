@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,14 @@ def test_options_are_refused_before_the_file_is_opened(options: dict[str, str], 
 def test_a_missing_file_is_the_usual_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         list(read(tmp_path / "a.jsonl"))
+
+
+def test_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    """It would be read empty while its format is recognised, and then hold no rows."""
+    path = tmp_path / "a.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(InvalidArgument, match="a regular file"):
+        list(read(path))
 
 
 # --- recognising formats
