@@ -22,6 +22,8 @@ __all__ = ["findings"]
 # A constant over fewer samples than this is no evidence of a broken verifier.
 _ALARM_SAMPLES, _ALARM_GROUPS = 32, 4
 _ABORTED_LIMIT = 0.2
+# One reply to half of all prompts is worth a look; short answers do repeat.
+_COLLAPSED, _COLLAPSED_BADLY = 0.5, 0.95
 
 
 def findings(table: Table, groups: Groups, *, pass_mark: float | None) -> tuple[Finding, ...]:
@@ -37,6 +39,7 @@ def findings(table: Table, groups: Groups, *, pass_mark: float | None) -> tuple[
         failed_steps(table, pass_mark=pass_mark),
         identity_findings(table),
         _empty(table),
+        _collapsed(table, pass_mark),
         _dead(groups),
         _length(table),
     )
@@ -234,6 +237,32 @@ def _empty(table: Table) -> Iterator[Finding]:
         )
 
 
+def _collapsed(table: Table, pass_mark: float | None) -> Iterator[Finding]:
+    """Whether all prompts get one reply, as after a judge was found that any opening pleases."""
+    wrote = (table.turns > 0) & (table.reply != 0)
+    if int(wrote.sum()) < _ALARM_SAMPLES or len(np.unique(table.group[wrote])) < _ALARM_GROUPS:
+        return
+    _, index, counts = np.unique(table.reply[wrote], return_inverse=True, return_counts=True)
+    most = int(counts.argmax())
+    share = float(counts[most] / counts.sum())
+    if share < _COLLAPSED:
+        return
+    same = np.zeros(len(table), np.bool_)
+    same[np.flatnonzero(wrote)[index == most]] = True
+    paid = table.reward[same & table.known]
+    high = bool(paid.size) and pass_mark is not None and float((paid >= pass_mark).mean()) >= _COLLAPSED
+    prompts = len(np.unique(table.group[same]))
+    told = f"; their mean reward is {paid.mean():g}" if paid.size else ""
+    yield Finding(
+        code="collapsed-replies",
+        severity="error" if high and share >= _COLLAPSED_BADLY else "warning",
+        message=f"one and the same reply to {prompts} prompts: {_of(int(counts[most]), int(wrote.sum()))}{told}",
+        count=int(counts[most]),
+        examples=table.examples(same),
+        advice="a policy that found one reply the reward likes; read it, and try canned ones",
+    )
+
+
 def _dead(groups: Groups) -> Iterator[Finding]:
     n = groups.size.size
     dead = n - groups.counts()["mixed"]
@@ -248,14 +277,15 @@ def _dead(groups: Groups) -> Iterator[Finding]:
 
 
 def _length(table: Table) -> Iterator[Finding]:
-    r = within_group_correlation(table)
-    if r is not None and abs(r) >= 0.3 and int(table.known.sum()) >= _ALARM_SAMPLES:
+    r, n = within_group_correlation(table), int(table.known.sum())
+    # Among few rollouts only an order that hardly comes by chance is worth a word.
+    if r is not None and n > 3 and abs(r) >= (0.3 if n >= _ALARM_SAMPLES else 0.9):
         longer = "longer" if r > 0 else "shorter"
         yield Finding(
             code="reward-length",
             severity="warning" if abs(r) >= 0.5 else "info",
-            message=f"inside groups {longer} rollouts earn more: correlation {r:+.2f} with {table.unit}",
-            count=int(table.known.sum()),
+            message=f"inside groups {longer} rollouts earn more: rank correlation {r:+.2f} with {table.unit}",
+            count=n,
             advice=f"expect {longer} rollouts after training; choose the loss aggregation with care",
         )
 

@@ -45,7 +45,7 @@ class Audit:
         dead_share: share of groups that group-relative credit learns nothing from; None without groups.
         group_size: mean rollouts per group.
         effective_n: mean known rewards per group.
-        reward_length_correlation: inside groups; None where either is constant.
+        reward_length_correlation: rank correlation inside the groups in which both vary; None without any.
         breakdown: column -> value -> groups by kind.
         findings: the most severe first.
     """

@@ -85,18 +85,32 @@ def group_kinds(table: Table, *, pass_mark: float | None) -> Groups:
 
 
 def within_group_correlation(table: Table) -> float | None:
-    """Pearson correlation of reward and length, both centred in their group; None where either is constant."""
+    """Rank correlation of reward and length over the groups in which both vary; None when there is none.
+
+    Spearman's, from the average ranks of each group, centred and divided by its size: one rollout of a million tokens
+    weighs no more than it should, and neither does one large group.
+    """
     owner, reward = table.group[table.known], table.reward[table.known]
-    length = table.length[table.known].astype(np.float64)
-    count = np.maximum(np.bincount(owner, minlength=len(table.groups)), 1)
+    a, b = _centred_ranks(owner, reward), _centred_ranks(owner, table.length[table.known].astype(np.float64))
+    vary = np.bincount(owner, a != 0) * np.bincount(owner, b != 0) > 0
+    a, b = a[vary[owner]], b[vary[owner]]
+    return float((a * b).sum() / np.sqrt((a**2).sum() * (b**2).sum())) if a.size else None
 
-    def centred(values: Floats) -> Floats:
-        return values - (np.bincount(owner, values, len(table.groups)) / count)[owner]
 
-    a, b = centred(reward), centred(length)
-    if any(
-        np.abs(x).max(initial=0.0) <= CONSTANT_TOL * max(1.0, np.abs(y).max(initial=0.0))
-        for x, y in ((a, reward), (b, length))
-    ):
-        return None
-    return float((a * b).sum() / np.sqrt((a**2).sum() * (b**2).sum()))
+def _centred_ranks(owner: Ints, values: Floats) -> Floats:
+    """The average rank of every value in its group, from -1/2 to 1/2; exactly 0 in a group without differences."""
+    order = np.lexsort((values, owner))
+    group, ordered = owner[order], values[order]
+    new = np.ones(values.size, np.bool_)
+    new[1:] = group[1:] != group[:-1]
+    tie = new.copy()
+    # Equal up to rounding is equal, as for dead groups.
+    tie[1:] |= np.abs(np.diff(ordered)) > CONSTANT_TOL * np.maximum(1.0, np.abs(ordered[1:]))
+    run = np.cumsum(tie) - 1
+    position = np.arange(values.size, dtype=np.float64)
+    average = np.bincount(run, position) / np.maximum(np.bincount(run), 1)
+    count = np.bincount(owner)[group]
+    first = position[new][np.cumsum(new) - 1] if values.size else position
+    ranks = np.empty(values.size)
+    ranks[order] = (average[run] - first - (count - 1) / 2) / count
+    return ranks

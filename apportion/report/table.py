@@ -47,6 +47,7 @@ class Table:
         length: policy tokens, or characters when any rollout is text only.
         unit: "policy tokens" or "characters".
         content: digest of prompt and response.
+        reply: digest of the response alone, 0 = nothing written.
         prompt: digest of the prompt, 0 = none recorded.
         reference: digest of the reference, 0 = none recorded.
         token_exact: token ids were recorded.
@@ -69,6 +70,7 @@ class Table:
     length: Ints
     unit: str
     content: Ints
+    reply: Ints
     prompt: Ints
     reference: Ints
     token_exact: Bools
@@ -130,7 +132,7 @@ class Rows:
             _count(self._why, verdict.reason if isinstance(verdict, Abstained) else verdict.error)
         recorded = isinstance(verdict, Scored)
         self._reward.append(verdict.value if isinstance(verdict, Scored) and not aborted else 0.0)
-        prompt = _prompt(t)
+        prompt, response = _prompt(t), _response(t)
         written = int(t.policy.sum()) if t.policy is not None else 0
         facts = {
             "group": self._groups.setdefault((t.step, t.group), len(self._groups)),
@@ -140,7 +142,8 @@ class Rows:
             "turns": t.n_turns,
             "tokens": written,
             "characters": sum(len(turn.text) for turn in t.turns),
-            "content": _digest(prompt, *_response(t)),
+            "content": _digest(prompt, *response),
+            "reply": _digest(*response) if any(response) else 0,
             "prompt": _digest(prompt) if prompt else 0,
             "reference": 0 if t.reference is None else _digest(_stable(t.reference)),
             "token_exact": t.has_tokens,
@@ -209,6 +212,7 @@ class Rows:
             length=ints("tokens" if by_token else "characters"),
             unit="policy tokens" if by_token else "characters",
             content=ints("content"),
+            reply=ints("reply"),
             prompt=ints("prompt"),
             reference=ints("reference"),
             token_exact=token_exact,
@@ -268,7 +272,7 @@ def _prompt(t: Trajectory) -> bytes:
     return _stable(opening) if opening else b""
 
 
-def _response(t: Trajectory) -> Iterable[bytes]:
+def _response(t: Trajectory) -> Sequence[bytes]:
     if t.response_ids is not None and t.policy is not None:
         return (t.response_ids.tobytes(), t.policy.tobytes())
     return [
