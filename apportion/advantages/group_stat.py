@@ -8,6 +8,7 @@ divisor (`ddof`), what counts once (`unit`), and what a group too small or witho
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -22,10 +23,10 @@ from apportion.signal import Signal
 
 __all__ = ["Center", "GroupStatistics", "Key", "Scale", "Singleton", "Unit", "group_stat", "group_statistics"]
 
-Key: TypeAlias = Literal["group", "batch"] | Tensor
+Key: TypeAlias = Literal["group", "batch"] | Tensor | Sequence[Hashable]
 Center: TypeAlias = Literal["none", "mean", "loo", "median"]
 Scale: TypeAlias = Literal["none", "std", "loo_std", "mad", "mean"]
-Unit: TypeAlias = Literal["element", "trajectory", "token"] | Tensor
+Unit: TypeAlias = Literal["element", "trajectory", "token"] | Tensor | Sequence[Hashable]
 Singleton: TypeAlias = Literal["zero", "raw", "raise"]
 
 
@@ -72,10 +73,11 @@ def group_statistics(
 
     Args:
         x: values at any level.
-        key: "group" (one prompt), "batch" (everything), or int[size(level)] with any group number per element.
+        key: "group" (one prompt), "batch" (everything), or one label per element: numbers in a tensor, or a list such as
+            the states of all turns. Equal labels are one group.
         unit: what counts once: an "element" of x's level, a "trajectory" (its elements share a weight of 1), a "token"
-            (an element weighs the policy tokens below it), or int[size(level)] with any number per element: equal
-            numbers share a weight of 1, as the training rows that one rollout was split into do.
+            (an element weighs the policy tokens below it), or one label per element: equal labels share a weight of 1,
+            as the training rows that one rollout was split into do.
         constant_tol: relative distance below which values are equal; default `x.resolution`.
 
     Raises:
@@ -186,7 +188,7 @@ def group_stat(
             raise InvalidArgument(name, value, f"one of {', '.join(map(str, choices))}")
     if not eps >= 0:
         raise InvalidArgument("eps", eps, "a number >= 0")
-    if (isinstance(unit, Tensor) or unit != "element") and (center == "median" or scale == "mad"):
+    if (not isinstance(unit, str) or unit != "element") and (center == "median" or scale == "mad"):
         raise InvalidArgument("unit", unit, "'element' for a median or mad")
     stats = group_statistics(x, key=key, unit=unit, constant_tol=constant_tol)
     spread = stats if scale_key is None else group_statistics(x, key=scale_key, unit=unit, constant_tol=constant_tol)
@@ -241,25 +243,33 @@ def _median(values: Tensor, stats: GroupStatistics) -> Tensor:
 
 
 def _key(x: Signal, key: Key) -> tuple[Tensor, int]:
-    if isinstance(key, Tensor):
+    if not isinstance(key, str):
         return _numbered("key", x, key)
     if key == "batch":
         return torch.zeros_like(x.values, dtype=torch.int64), 1
     if key == "group":
         return x.batch.owner(x.level, Level.GROUP), x.batch.size(Level.GROUP)
-    raise InvalidArgument("key", key, "'group', 'batch', or one whole number per element")
+    raise InvalidArgument("key", key, "'group', 'batch', or one label per element")
 
 
-def _numbered(name: str, x: Signal, given: Tensor) -> tuple[Tensor, int]:
+def _numbered(name: str, x: Signal, given: Tensor | Sequence[Hashable]) -> tuple[Tensor, int]:
+    """The number of every element's label, and how many labels there are."""
+    if not isinstance(given, Tensor):
+        labels = {label: i for i, label in enumerate(dict.fromkeys(given))}
+        given = torch.tensor([labels[label] for label in given], dtype=torch.int64, device=x.values.device)
     if given.shape != x.values.shape or given.is_floating_point():
-        raise InvalidArgument(name, tuple(given.shape), f"whole numbers of shape {tuple(x.values.shape)}")
+        raise InvalidArgument(
+            name,
+            tuple(given.shape),
+            f"one label per element: a list of {x.values.numel()}, or a tensor of whole numbers",
+        )
     distinct, number = torch.unique(given, return_inverse=True)
     return number, distinct.numel()
 
 
 def _weights(x: Signal, unit: Unit) -> Tensor:
     ones = torch.ones_like(x.values)
-    if isinstance(unit, Tensor):
+    if not isinstance(unit, str):
         number, n = _numbered("unit", x, unit)
         return 1.0 / torch.bincount(number[x.known], minlength=n).to(torch.float64).clamp_min(1.0)[number]
     if unit == "element":
@@ -269,4 +279,4 @@ def _weights(x: Signal, unit: Unit) -> Tensor:
         return 1.0 / x.batch.spread(per, Level.TRAJECTORY, x.level).clamp_min(1.0)
     if unit == "token":
         return ones if x.level == Level.TOKEN else x.batch.lengths(Level.TOKEN, x.level).to(torch.float64)
-    raise InvalidArgument("unit", unit, "element, trajectory, token, or one whole number per element")
+    raise InvalidArgument("unit", unit, "element, trajectory, token, or one label per element")

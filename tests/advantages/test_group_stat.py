@@ -42,6 +42,9 @@ def test_training_rows_of_one_rollout_count_once() -> None:
     rows = rewards_signal([0.8, 0.8, 0.8, 0.2])
     rollout = torch.tensor([7, 7, 7, 3])
     assert group_stat(rows, unit=rollout, scale="none").values.tolist() == pytest.approx([0.3, 0.3, 0.3, -0.3])
+    assert group_stat(rows, unit=["A", "A", "A", "B"], scale="none").values.tolist() == pytest.approx(
+        [0.3] * 3 + [-0.3]
+    )
     whole = group_stat(rewards_signal([0.8, 0.2])).values.tolist()
     assert group_stat(rows, unit=rollout).values.tolist() == pytest.approx([whole[0]] * 3 + [whole[1]])
     turns = per_turn([3, 1], [0.8, 0.8, 0.8, 0.2])
@@ -57,7 +60,22 @@ def test_a_missing_row_leaves_its_rollouts_weight_to_the_others() -> None:
     assert made.known.tolist() == [True, False, True, True]
 
 
-@pytest.mark.parametrize("unit", ["row", torch.tensor([0, 1]), torch.tensor([0.0, 1.0, 1.0])])
+def test_groups_by_labels_of_any_kind() -> None:
+    # States that two attempts visit; one that is seen once says nothing.
+    returns = per_turn([2, 1], [1.0, 1.0, 0.0])
+    for key in (["s1", "s2", "s1"], [("q", 1), ("q", 2), ("q", 1)], torch.tensor([4, 9, 4])):
+        made = group_stat(returns, key=key)
+        assert made.values.tolist() == pytest.approx([0.7071, 0.0, -0.7071], abs=1e-4)
+        assert float(made.values[1]) == 0.0
+
+
+@pytest.mark.parametrize("key", ["row", ["a", "b"], ["a", "b", "a", "b"], torch.tensor([0.0, 1.0, 1.0])])
+def test_a_bad_key_is_named(key: object) -> None:
+    with pytest.raises(InvalidArgument, match="key"):
+        group_stat(rewards_signal([1.0, 0.0, 1.0]), key=key)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unit", ["row", ["a", "b"], torch.tensor([0, 1]), torch.tensor([0.0, 1.0, 1.0])])
 def test_a_bad_unit_is_named(unit: object) -> None:
     with pytest.raises(InvalidArgument, match="unit"):
         group_stat(rewards_signal([1.0, 0.0, 1.0]), unit=unit)  # type: ignore[arg-type]
