@@ -203,7 +203,8 @@ class Recipe:
 
         Raises:
             MissingInput: verdicts of an observer are absent.
-            InvalidArgument: a wrong number of verdicts.
+            InvalidArgument: a wrong number of verdicts, or a recipe that assigns something else than a signal of this
+                batch, alone or with its new state.
             LedgerMismatch: the recipe's terms do not sum to its advantages.
         """
         missing = [o.name for o in self.observers if o.name not in verdicts]
@@ -214,18 +215,33 @@ class Recipe:
         signals = {n: x.masked(batch.spread(wrote, Level.TRAJECTORY, x.level)) for n, x in signals.items()}
         before = dict(self.initial_state if state is None else state)
         made = self.assign_signals(batch, signals, step=step, state=before)
-        advantages, after = made if isinstance(made, tuple) else (made, before)
+        advantages, after = self._taken(made, batch, before)
         advantages = advantages.spread(min(advantages.level, batch.finest)).neutral()
         if batch.own is not None:
             advantages = advantages.masked(batch.own)
         credit = Credit(advantages=advantages.check(), aggregation=self.aggregation, rewards=signals, recipe=self.name)
         return credit, after
 
+    def _taken(self, made: object, batch: Batch, before: State) -> tuple[Signal, State]:
+        advantages, after = made if isinstance(made, tuple) and len(made) == 2 else (made, before)
+        if not isinstance(advantages, Signal) or advantages.batch is not batch or not isinstance(after, Mapping):
+            found = [type(part).__name__ for part in (made if isinstance(made, tuple) else [made])]
+            expected = f"a Signal of the batch, or (Signal, new state as a mapping), from recipe {self.name!r}"
+            raise InvalidArgument("assign_signals", found, expected)
+        return advantages, after
+
     def score(
-        self, trajectories: Sequence[Trajectory], *, step: int | None = None, state: State | None = None
+        self,
+        trajectories: Sequence[Trajectory],
+        *,
+        step: int | None = None,
+        state: State | None = None,
+        failure_limit: float = 0.5,
     ) -> tuple[Credit, State]:
         """Observe the trajectories and assign their credit; see `assign` and `apportion.rewards.observe`."""
-        return self.assign(Batch.pack(trajectories), observe(self.observers, trajectories), step=step, state=state)
+        batch = Batch.pack(trajectories)
+        verdicts = observe(self.observers, trajectories, failure_limit=failure_limit)
+        return self.assign(batch, verdicts, step=step, state=state)
 
 
 def _wrote(batch: Batch) -> Tensor:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from apportion.advantages.group_stat import group_stat
 from apportion.batch import Batch
-from apportion.errors import InvalidArgument, LedgerMismatch, MissingInput, RecipeRefused
+from apportion.errors import InvalidArgument, LedgerMismatch, MissingInput, ObserverFailing, RecipeRefused
 from apportion.recipe import Recipe
+from apportion.recipes import load
 from apportion.rollouts import Level, Trajectory, Turn
 from apportion.signal import Signal
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
@@ -116,6 +117,20 @@ def test_a_rollout_in_which_the_policy_wrote_nothing_moves_no_baseline(empty: An
     assert credit.advantages.values.tolist() == [0.5, 0.5, -0.5, -0.5]
     assert credit.rewards["outcome"].known.tolist() == [False, True, True]
     assert credit.diagnostics()["rollouts/empty_share"] == pytest.approx(1 / 3)
+
+
+def test_a_step_in_which_everything_was_cut_off_has_no_signal() -> None:
+    rollouts = [
+        Trajectory(id=str(i), group="q", response_ids=[1, 2], status="truncated", columns={"reward": i})
+        for i in range(3)
+    ]
+    recipe = load("grpo", truncated="exclude")
+    with pytest.raises(ObserverFailing, match="exclude"):
+        recipe.score(rollouts)
+    credit, _ = recipe.score(rollouts, failure_limit=1.0)
+    loss = credit.loss(torch.ones(6))
+    assert (float(loss.value), loss.no_signal) == (0.0, True)
+    assert credit.diagnostics()["rollouts/truncated_share"] == 1.0
 
 
 def test_the_loss_is_the_recipes_own_and_says_when_there_is_none() -> None:

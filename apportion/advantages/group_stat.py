@@ -73,8 +73,8 @@ def group_statistics(
 
     Args:
         x: values at any level.
-        key: "group" (one prompt), "batch" (everything), or one label per element: numbers in a tensor, or a list such as
-            the states of all turns. Equal labels are one group.
+        key: "group" (one prompt), "batch" (everything), or one label per element: numbers in a tensor, or a list, such
+            as the states of all turns. Equal labels are one group.
         unit: what counts once: an "element" of x's level, a "trajectory" (its elements share a weight of 1), a "token"
             (an element weighs the policy tokens below it), or one label per element: equal labels share a weight of 1,
             as the training rows that one rollout was split into do.
