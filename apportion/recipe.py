@@ -114,7 +114,8 @@ class Credit:
         for name, reward in self.rewards.items():
             stats = group_statistics(reward)
             some = stats.count > 0
-            result[f"rewards/{name}/missing_share"] = 1.0 - float(reward.known.to(torch.float64).mean())
+            if reward.known.numel():
+                result[f"rewards/{name}/missing_share"] = 1.0 - float(reward.known.to(torch.float64).mean())
             if bool(reward.known.any()):
                 result[f"rewards/{name}/mean"] = float(reward.values[reward.known].mean())
             result[f"groups/{name}/dead_share"] = float((stats.constant & some).to(torch.float64).mean())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -250,6 +251,7 @@ def test_the_ledger_sums_whatever_is_missing(data: st.DataObject) -> None:
     outcomes = [data.draw(verdict) for _ in shape]
     path = [[data.draw(verdict) for _ in row] for row in shape]
     credit, _ = two_levels().assign(b, {"outcome": outcomes, "path": path})
+    assert all(math.isfinite(value) for value in credit.diagnostics().values())
     assert credit.advantages.residual() <= 1e-12
     padded = credit.padded()
     terms = torch.stack([b.pad(term.to(torch.float32), width=padded.shape[1]) for term in credit.ledger().values()])
