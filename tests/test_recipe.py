@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from apportion.advantages.group_stat import group_stat
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument, LedgerMismatch, MissingInput, ObserverFailing, RecipeRefused
+from apportion.quick import rewards_signal
 from apportion.recipe import Recipe
 from apportion.recipes import load
 from apportion.rollouts import Level, Trajectory, Turn
@@ -193,6 +194,26 @@ def test_missing_and_miscounted_verdicts_are_named() -> None:
         two_levels().assign(b, {"outcome": [Scored(1)], "path": []})
     with pytest.raises(InvalidArgument, match="0: 1 for 2 turns"):
         two_levels().assign(b, {"outcome": [Scored(1), Scored(0)], "path": [[Scored(0)], [Scored(0)]]})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x, state: None,
+        lambda x, state: x.values,
+        lambda x, state: (x, state, 1),
+        lambda x, state: (x, 5),
+        lambda x, state: rewards_signal([1.0, 0.0]),
+    ],
+)
+def test_an_assignment_is_a_signal_of_the_batch_with_or_without_a_state(wrong: Any) -> None:
+    def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: Any) -> Any:
+        return wrong(signals["outcome"], state)
+
+    made = two_levels(assign)
+    turns = [[Scored(0.0)], [Scored(0.0)]]
+    with pytest.raises(InvalidArgument, match="a Signal of the batch"):
+        made.assign(Batch.of(groups=["q", "q"]), {"outcome": [Scored(1.0), Scored(0.0)], "path": turns})
 
 
 def test_terms_that_do_not_sum_are_a_bug_that_is_shown() -> None:

@@ -46,7 +46,9 @@ def pass_at_k(x: Signal, *, k: int) -> Signal:
     stats = group_statistics(x)
     n = stats.mass
     failures = (n - (stats.mean * n).round()).detach()
-    draw = torch.arange(k, dtype=torch.float64, device=n.device)
+    # More draws than the largest group holds give 0 everywhere, however many more.
+    draws = min(k, int(stats.count.max()) + 1) if n.numel() else 1
+    draw = torch.arange(draws, dtype=torch.float64, device=n.device)
 
     def none_of(bad: torch.Tensor, all_: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
         # C(bad, k) / C(all, k) as a product: no factorial overflows, and 0 exactly when bad < k, so also when all < k.

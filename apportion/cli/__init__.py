@@ -6,15 +6,18 @@
     apportion recipes [NAME]            what there is, and what it needs
 
 Exit codes: 0 done; 1 `audit --strict` found an error, or `demo` did not come out as expected; 2 a bad argument, or a
-file that cannot be opened or written; 3 rollouts that cannot be read or used; 4 a missing extra; 70 a bug in apportion;
-130 interrupted.
+file that cannot be opened or written; 3 rollouts that cannot be read or used; 4 a missing extra; 70 a bug in apportion,
+or in a recipe file; 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
 
+import io
+import signal
 import sys
 
 from apportion._extras import require
+from apportion.cli._errors import Code, terminated
 from apportion.errors import MissingExtra
 
 __all__ = ["main"]
@@ -22,12 +25,21 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the program on `sys.argv` and exit."""
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        # Not where somebody decided already: nohup ignores the second one.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, terminated)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal or pipe that has no bars and lines shows question marks in their place.
+        sys.stdout.reconfigure(errors="replace")
     try:
         for package in ("typer", "rich"):
             require(package, extra="cli")
+        from apportion.cli._app import app
     except MissingExtra as error:
         sys.stderr.write(f"error: {error}\n")
-        sys.exit(4)
-    from apportion.cli._app import app
-
+        sys.exit(Code.EXTRA)
+    except KeyboardInterrupt:
+        sys.stderr.write("error: interrupted\n")
+        sys.exit(Code.INTERRUPTED)
     app(prog_name="apportion")

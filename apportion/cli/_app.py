@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from typing import Annotated, Any
 
 import typer
@@ -22,7 +20,8 @@ __all__ = ["app"]
 
 _EPILOG = (
     "Exit codes: 0 done, 1 audit --strict found an error or the demo is not as expected, 2 bad argument or file, "
-    "3 rollouts that cannot be read or used, 4 missing extra, 70 a bug in apportion, 130 interrupted."
+    "3 rollouts that cannot be read or used, 4 missing extra, 70 a bug in apportion or a recipe file, 130 interrupted, "
+    "143 terminated."
 )
 
 
@@ -36,13 +35,9 @@ class Program(typer.core.TyperGroup):
         except KeyboardInterrupt:
             _console.error("interrupted")
             raise typer.Exit(Code.INTERRUPTED) from None
-        except BrokenPipeError:
-            # Whoever reads us has seen enough; Python must not complain about it while it shuts down.
-            sys.stdout = None
-            raise typer.Exit(0) from None
         except (ApportionError, OSError) as error:
             if ctx.params.get("debug"):
-                traceback.print_exc()
+                _console.trace()
             else:
                 _console.error(described(error))
             raise typer.Exit(exit_code(error)) from error
@@ -51,7 +46,7 @@ class Program(typer.core.TyperGroup):
         except Exception as error:
             if hasattr(error, "format_message"):  # how the parser of the command line says what is wrong with it
                 raise
-            traceback.print_exc()
+            _console.trace()
             _console.error(f"{type(error).__name__}: a bug in apportion, or in the recipe file; see above")
             raise typer.Exit(Code.BUG) from error
 

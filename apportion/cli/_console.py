@@ -7,12 +7,14 @@ instead of sending them, and never as markup.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import textwrap
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 from rich.box import Box
 from rich.console import Console, RenderableType
@@ -36,10 +38,12 @@ __all__ = [
     "print_json",
     "print_next",
     "progress",
+    "room_for_bars",
     "safe",
     "share",
     "signed_bar",
     "table",
+    "trace",
 ]
 
 Justify: TypeAlias = Literal["left", "right"]
@@ -62,13 +66,23 @@ _LEFT: Justify = "left"
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Whoever reads has seen enough: the rest goes nowhere, and the exit code still says what was found."""
+        _discard(self.file)
+
+
+def _discard(stream: IO[str]) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def console() -> Console:
     """Standard output."""
-    return Console(highlight=False, emoji=False, markup=False)
+    return _Console(highlight=False, emoji=False, markup=False)
 
 
 def _stderr() -> Console:
-    return Console(stderr=True, highlight=False, emoji=False, markup=False)
+    return _Console(stderr=True, highlight=False, emoji=False, markup=False)
 
 
 def safe(value: object, limit: int | None = None) -> Text:
@@ -107,9 +121,19 @@ def note(message: str) -> None:
     _stderr().print(safe(message), style=STYLES["faint"], soft_wrap=True)
 
 
+def trace() -> None:
+    """The exception that is being handled, on standard error; its text may come from a rollout."""
+    for line in traceback.format_exc().splitlines():
+        _stderr().print(safe(line), soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
     """JSON on standard output, and nothing but JSON."""
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+    text = json.dumps(value, indent=2, allow_nan=False)
+    try:
+        print(text, flush=True)  # noqa: T201 - nothing happens where standard output is closed
+    except BrokenPipeError:
+        _discard(sys.stdout)
 
 
 def heading(title: str, remark: str | Text = "") -> Text:
@@ -194,6 +218,11 @@ def bar(value: float, *, width: int = 20, style: str = "cyan") -> Text:
     eighths = round(min(max(value, 0.0), 1.0) * width * 8)
     full, rest = divmod(eighths, 8)
     return Text(("█" * full + (_BLOCKS[rest] if rest else "")).ljust(width), style=style)
+
+
+def room_for_bars(on: Console) -> bool:
+    """False on a narrow terminal, where a bar would take the place of a name or a number."""
+    return on.width >= 60
 
 
 def signed_bar(value: float, *, largest: float, half: int = 8) -> Text:

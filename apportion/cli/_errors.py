@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from enum import IntEnum
 
 from apportion.errors import (
@@ -16,7 +17,7 @@ from apportion.errors import (
     RecipeRefused,
 )
 
-__all__ = ["BadRollouts", "Code", "about_the_rollouts", "described", "exit_code"]
+__all__ = ["BadRollouts", "Code", "Terminated", "about_the_rollouts", "described", "exit_code", "guest", "terminated"]
 
 
 class Code(IntEnum):
@@ -54,6 +55,27 @@ def about_the_rollouts() -> Iterator[None]:
         yield
     except InvalidArgument as error:
         raise BadRollouts(str(error)) from error
+
+
+class Terminated(SystemExit):
+    """A signal asked the program to end; half-written files are removed on the way out."""
+
+
+def terminated(number: int, frame: object) -> None:
+    """A signal handler: the default one would leave the temporary files where they are."""
+    raise Terminated(128 + number)
+
+
+@contextmanager
+def guest(*, as_json: bool) -> Iterator[None]:
+    """Code of the user's runs inside: what it prints stays out of our JSON, and it cannot end the program quietly."""
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        try:
+            yield
+        except Terminated:
+            raise
+        except SystemExit as error:
+            raise RuntimeError(f"the recipe file called sys.exit({error.code!r})") from error
 
 
 def exit_code(error: ApportionError | OSError) -> Code:

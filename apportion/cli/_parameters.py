@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from apportion.errors import InvalidArgument
 
-__all__ = ["convert", "described", "parameters"]
+__all__ = ["convert", "described", "kinds", "parameters"]
 
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
@@ -39,7 +39,7 @@ def parameters(make: Callable[..., object], pairs: Iterable[str], *, recipe: str
         apportion.errors.InvalidArgument: -p='penality': expected penalty? One of the settings of 'made': penalty, top
     """
     known = [name for name, p in inspect.signature(make).parameters.items() if p.kind is not p.VAR_KEYWORD]
-    hints = get_type_hints(make)
+    hints = kinds(make)
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -49,7 +49,7 @@ def parameters(make: Callable[..., object], pairs: Iterable[str], *, recipe: str
             close = get_close_matches(name, known, n=1)
             hint = f"{close[0]}? " if close else ""
             listed = (
-                f"One of the settings of {recipe!r}: {', '.join(known)}"
+                f"{'One' if close else 'one'} of the settings of {recipe!r}: {', '.join(known)}"
                 if known
                 else f"none: {recipe!r} has no settings"
             )
@@ -58,6 +58,20 @@ def parameters(make: Callable[..., object], pairs: Iterable[str], *, recipe: str
             raise InvalidArgument("-p", name, "each setting once")
         found[name] = convert(text, hints.get(name, Any), name=name)
     return found
+
+
+def kinds(make: Callable[..., object]) -> dict[str, Any]:
+    """What each setting is; nothing where the types were imported for type checkers only, and so cannot be looked up.
+
+    Example:
+        >>> def made(*, penalty: float = 0.5) -> None: ...
+        >>> kinds(made)["penalty"]
+        <class 'float'>
+    """
+    try:
+        return get_type_hints(make)
+    except NameError:
+        return {}
 
 
 def convert(text: str, annotation: Any, *, name: str) -> Any:

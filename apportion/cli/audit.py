@@ -89,7 +89,7 @@ def show(result: Audit, source: str) -> None:
     console.print(c.heading("audit", source), soft_wrap=True)
     console.print(f"  {', '.join(sizes)}")
     console.print()
-    console.print(_groups(result))
+    console.print(_groups(result, bars=c.room_for_bars(console)))
     for column, values in result.breakdown.items():
         console.print()
         console.print(_breakdown(column, values))
@@ -100,14 +100,16 @@ def show(result: Audit, source: str) -> None:
     console.print()
 
 
-def _groups(result: Audit) -> Any:
+def _groups(result: Audit, *, bars: bool) -> Any:
     rows: list[list[c.Cell]] = []
     for kind, n in result.kinds.items():
         if n or kind == "mixed":
             style, teaches = _TEACHES[kind]
             part = n / max(result.groups, 1)
-            rows.append([kind, c.count(n), c.share(part), c.bar(part, width=16, style=c.STYLES[style]), teaches])
-    return c.table(["groups", ("", "right"), ("share", "right"), "", "teach"], rows, flexible=(4,))
+            shown: list[c.Cell] = [c.bar(part, width=16, style=c.STYLES[style])] if bars else []
+            rows.append([kind, c.count(n), c.share(part), *shown, teaches])
+    heads: list[c.Column] = ["groups", ("", "right"), ("share", "right"), *([""] if bars else []), "teach"]
+    return c.table(heads, rows, flexible=(len(heads) - 1,))
 
 
 def _breakdown(column: str, values: Mapping[str, Mapping[Kind, int]]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,8 +13,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from apportion.cli import _console as c
+from apportion.cli._errors import guest
 from apportion.cli._options import Json
-from apportion.cli._parameters import described
+from apportion.cli._parameters import described, kinds
 from apportion.errors import ApportionError
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def recipes(
     """List the recipes: paper, what they need, their settings and defaults, and what is reconstructed."""
     from apportion.recipes import names
 
-    cards = [_card(each) for each in ([name] if name else names())]
+    with guest(as_json=as_json):
+        cards = [_card(each) for each in ([name] if name else names())]
     if as_json:
         listed = [_as_json(card) for card in cards]
         c.print_json(listed[0] if name else listed)
@@ -65,7 +67,7 @@ def _card(name: str) -> _Card:
     from apportion.recipes import factory
 
     make = factory(name)
-    hints = get_type_hints(make)
+    hints = kinds(make)
     doc = inspect.getdoc(make) or ""
     abouts = _arguments(doc)
     settings = [

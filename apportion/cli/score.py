@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from apportion.cli import _console as c
-from apportion.cli._errors import about_the_rollouts
+from apportion.cli._errors import about_the_rollouts, guest
 from apportion.cli._options import Format, Json, OnError, Quiet, Rollouts
 from apportion.cli._parameters import parameters
 from apportion.errors import BadRow, InvalidArgument
@@ -82,7 +82,8 @@ def score(
     from apportion.report.scoring import Scoring, read_state, write_state
 
     _distinct(rollouts, out, state)
-    made = _made(recipe, parameter or (), reward_field)
+    with guest(as_json=as_json):
+        made = _made(recipe, parameter or (), reward_field)
     scoring = Scoring(made, state=read_state(state, made), failure_limit=failure_limit)
     skipped: list[BadRow] = []
     started = time.perf_counter()
@@ -95,7 +96,7 @@ def score(
             raise skipped[0]
         walk = index.steps if scoring.by_step else index.groups
         for chunk in _first_groups(walk(chunk_bytes=_CHUNK_BYTES, progress=stage("scoring")), limit):
-            with about_the_rollouts():
+            with about_the_rollouts(), guest(as_json=as_json):
                 for record in scoring.records(chunk):
                     file.write(record)
             scoring.check(enough=_ENOUGH)
@@ -126,7 +127,7 @@ def _summary(recipe: Recipe, totals: Totals, skipped: Sequence[BadRow], seconds:
     console.print()
     console.print(_rewards(totals))
     console.print()
-    console.print(_terms(totals))
+    console.print(_terms(totals, bars=c.room_for_bars(console)))
     if skipped:
         console.print()
         console.print(c.heading(f"left out: {c.count(len(skipped), 'row')}", "--on-error skip"))
@@ -158,7 +159,7 @@ def _sizes(recipe: Recipe, totals: Totals, seconds: float) -> Any:
 def _rewards(totals: Totals) -> Any:
     rows: list[list[c.Cell]] = [
         [
-            c.safe(name),
+            c.safe(name, 60),
             c.number(seen.mean),
             c.count(seen.scored),
             c.count(seen.abstained),
@@ -167,26 +168,23 @@ def _rewards(totals: Totals) -> Any:
         ]
         for name, seen in totals.rewards.items()
     ]
-    counted = ("mean", "scored", "abstained", "failed", "dead groups")
-    heads: list[c.Column] = ["observed", *((name, "right") for name in counted)]
-    return c.table(heads, rows)
+    # Short words: on a narrow terminal these columns must leave room for the name.
+    counted = ("mean", "scored", "absent", "failed", "dead")
+    heads: list[c.Column] = ["reward", *((name, "right") for name in counted)]
+    return c.table(heads, rows, flexible=(0,))
 
 
-def _terms(totals: Totals) -> Any:
+def _terms(totals: Totals, *, bars: bool) -> Any:
     whole = totals.advantage()
-    rows: list[list[c.Cell]] = [
-        [
-            c.safe(name),
-            _mean(term),
-            c.number(term.std),
-            c.share(term.variance_share),
-            c.bar(abs(part), width=12, style="red" if part < 0 else "cyan"),
-        ]
-        for name, term in totals.terms().items()
-        for part in [term.variance_share or 0.0]
-    ]
-    rows.append(["advantage", _mean(whole), c.number(whole.std), "", ""])
-    return c.table(["term", ("mean", "right"), ("std", "right"), ("of variance", "right"), ""], rows)
+    rows: list[list[c.Cell]] = []
+    for name, term in totals.terms().items():
+        part = term.variance_share
+        rows.append([c.safe(name, 60), _mean(term), c.number(term.std), c.share(part)])
+        if bars:
+            rows[-1].append(c.bar(abs(part or 0.0), width=12, style="red" if (part or 0.0) < 0 else "cyan"))
+    rows.append(["advantage", _mean(whole), c.number(whole.std), ""])
+    heads: list[c.Column] = ["term", ("mean", "right"), ("std", "right"), ("of variance", "right")]
+    return c.table([*heads, ""] if bars else heads, rows, flexible=(0,))
 
 
 def _mean(term: TermTotals) -> str:

@@ -72,7 +72,8 @@ def load(name_or_file: str | Path, **parameters: Any) -> Recipe:
     """A recipe by name or from a file, made with the given settings.
 
     Raises:
-        InvalidArgument: as `factory`, and a setting that the recipe does not have (its own are listed).
+        InvalidArgument: as `factory`, a setting that the recipe does not have (its own are listed) or one that it needs
+            and was not given, and a file whose function returns something else than a recipe.
 
     Example:
         >>> load("grpo").aggregation
@@ -84,11 +85,19 @@ def load(name_or_file: str | Path, **parameters: Any) -> Recipe:
         parameters=['temperature']: expected settings of 'grpo': dialect, reward, truncated
     """
     make = factory(name_or_file)
-    known = list(inspect.signature(make).parameters)
-    unknown = sorted(set(parameters) - set(known))
+    settings = inspect.signature(make).parameters
+    unknown = sorted(set(parameters) - set(settings))
     if unknown:
-        raise InvalidArgument("parameters", unknown, f"settings of {str(name_or_file)!r}: {', '.join(sorted(known))}")
-    return make(**parameters)
+        listed = ", ".join(sorted(settings)) or "it has none"
+        raise InvalidArgument("parameters", unknown, f"settings of {str(name_or_file)!r}: {listed}")
+    needed = [name for name, p in settings.items() if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
+    absent = [name for name in needed if name not in parameters]
+    if absent:
+        raise InvalidArgument("parameters", sorted(parameters), f"also {', '.join(absent)}, without a default")
+    made = make(**parameters)
+    if not isinstance(made, Recipe):
+        raise InvalidArgument("recipe", made, f"a Recipe from the function in {str(name_or_file)!r}")
+    return made
 
 
 def _from_file(path: Path) -> Factory:

@@ -67,6 +67,10 @@ def test_too_few_known_attempts_abstain() -> None:
     assert pass_at_k(x, k=2).values.tolist()[3:] == pytest.approx([1 / sqrt(2), -1 / sqrt(2) / 2, -1 / sqrt(2) / 2])
 
 
+def test_more_attempts_than_anyone_has_cost_no_memory() -> None:
+    assert pass_at_k(rewards_signal([1.0, 0.0, 0.0]), k=10**12).values.tolist() == [0.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize(("rewards", "k"), [([0.5, 1.0], 1), ([-1.0, 1.0], 1), ([1.0, 0.0], 0)])
 def test_closed_form_refuses_what_it_is_not_for(rewards: list[float], k: int) -> None:
     with pytest.raises(InvalidArgument):
