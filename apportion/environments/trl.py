@@ -38,8 +38,18 @@ class _Tools(Generic[S]):
 
     @property
     def turn_columns(self) -> list[Mapping[str, Any]]:
-        """The columns of each turn; apportion's TRL adapter joins them to the turns of the rollout."""
+        """The columns of each call; apportion's TRL adapter joins them to the turns of the rollout."""
         return [turn.columns for turn in self._turns]
+
+    @property
+    def calls(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """Name and arguments of each call, so that the adapter can tell which message it came from."""
+        return [(str(action.name), action.arguments) for turn in self._turns for action in turn.actions]
+
+    @property
+    def turn_defaults(self) -> Mapping[str, Any]:
+        """The columns of a turn without a call: nothing was done, so nothing was broken."""
+        return {"violations": 0, "fulfilments": 0, "evidence": ""}
 
     def get_reward(self) -> float:
         """The outcome; 0 for an episode that was not submitted."""

@@ -70,6 +70,7 @@ def test_tools_do_what_tokens_do(seed: int, data: st.DataObject) -> None:
     assert env.turn_columns == [turn.columns for turn in now.turns]
     assert [t.actions[0].name for t in env.turns] == [t.actions[0].name for t in now.turns]
     assert [t.actions[0].arguments for t in env.turns] == [t.actions[0].arguments for t in now.turns]
+    assert env.calls == [(t.actions[0].name, t.actions[0].arguments) for t in now.turns]
 
 
 def test_the_notebook_behind_tools() -> None:
@@ -118,6 +119,15 @@ def test_the_turn_limit_holds_behind_tools_too() -> None:
         env.run()
     assert env.submit() == "the episode is over"
     assert env.get_reward() == 0.0
+
+
+def test_a_turn_without_a_call_breaks_and_fulfils_nothing() -> None:
+    env = TerminalTools()
+    env.reset(seed=0)
+    assert env.calls == []
+    env.rm("lock")
+    assert {name: env.turn_columns[0][name] for name in env.turn_defaults} != env.turn_defaults
+    assert (env.turn_defaults["violations"], env.turn_defaults["fulfilments"]) == (0, 0)
 
 
 def test_a_tool_before_reset_is_refused() -> None:

@@ -1,25 +1,30 @@
 """TRL's view of a generation batch as `Trajectory` objects: token-exact, turns by mask, nothing re-encoded.
 
 TRL pads `tool_mask` with ones, so turns are the runs of (completion mask AND tool mask); run k is assistant message k.
-Where messages and runs disagree (a `rollout_func` reports one decoded message), the runs decide and their text is
-decoded for display only.
+A `rollout_func` reports one decoded message that holds the environment's text too: there the runs decide, and their
+text is decoded for display only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from apportion.integrations.actions import parse_actions
-from apportion.rollouts import Action, BoolArray, FloatArray, IntArray, Layout, Status, Trajectory, Turn
-from apportion.verdicts import Abstained
+from apportion.integrations.actions import content_text, parse_actions
+from apportion.integrations.trl.steps import Message, Recorded, by_call, by_turn
+from apportion.rollouts import BoolArray, FloatArray, IntArray, Layout, Status, Trajectory, Turn
+from apportion.verdicts import Abstained, Failed
 
-__all__ = ["Completion", "to_trajectory", "turns_of"]
+__all__ = ["UNJOINED", "Completion", "joined", "to_trajectory", "turns_of"]
 
 Decode = Callable[[Sequence[int]], str]
+
+# The trajectory column that says why an environment's records are not with the turns.
+UNJOINED = "environment_records"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,59 +34,74 @@ class Completion:
     Attributes:
         id: unique over all ranks of the step.
         group: the prompt it belongs to.
+        prompt: text or messages, with what the environment's `reset` added.
         prompt_ids: int[P], unpadded.
         response_ids: int[T], unpadded, tool results included.
-        written: bool[T] the model wrote the token and it is in the loss.
+        written: bool[T] the model wrote the token.
+        in_loss: bool[T] and it is in the loss.
         logps: float[T] the sampler's log-probabilities, NaN where unknown; None when it gave none.
         completion: text, or assistant and tool messages.
-        row: the dataset row and whatever a `rollout_func` or environment added.
+        row: the dataset row and whatever a `rollout_func` added.
         rewards: TRL's reward functions by name; None where one gave nothing.
         reward: their weighted sum; None when every one gave nothing.
         ended: the model stopped by itself, not at a limit.
-        step_rewards: rewards recorded per turn or per call: an environment's `rewards`, or the row's `turn_rewards`.
-        step_columns: facts recorded likewise: an environment's or the row's `turn_columns`.
+        status: what a `rollout_func` says about the end; None = by `ended`.
+        error: what a `rollout_func` says about an aborted rollout.
+        per_turn: what a `rollout_func` recorded, one entry per turn.
+        per_call: what an environment recorded, one entry per call that arrived.
+        max_tool_rounds: messages with calls that TRL answers before it stops; None = no limit.
     """
 
     id: str
     group: str
+    prompt: str | Sequence[Message]
     prompt_ids: IntArray
     response_ids: IntArray
     written: BoolArray
+    in_loss: BoolArray
     logps: FloatArray | None
-    completion: str | Sequence[Mapping[str, Any]]
+    completion: str | Sequence[Message]
     row: Mapping[str, Any]
     rewards: Mapping[str, float | None]
     reward: float | None
     ended: bool
-    step_rewards: Sequence[float | None] | None = None
-    step_columns: Sequence[Mapping[str, Any]] | None = None
+    status: Status | None = None
+    error: str | None = None
+    per_turn: Recorded | None = None
+    per_call: Recorded | None = None
+    max_tool_rounds: int | None = None
 
 
 def to_trajectory(c: Completion, *, step: int, decode: Decode) -> Trajectory:
     """The trajectory of one completion.
 
-    Rows that TRL removed from the loss (truncated completions under `mask_truncated_completions`) keep their turns,
-    with no tokens in them. An assistant message whose tool calls were never answered was cut by a limit: "truncated".
+    Rows that TRL removed from the loss (truncated completions under `mask_truncated_completions`) keep their turns and
+    tokens; none of them is `own`. An assistant message whose tool calls were never answered was cut by a limit:
+    "truncated".
     """
     messages = () if isinstance(c.completion, str) else tuple(c.completion)
-    turns = turns_of(c.completion)
-    layout = Layout.from_mask(c.written)
-    runs = _runs(layout)
-    if not bool(c.written.any()):
-        turns = [replace(turn, span=(0, 0)) for turn in turns]
-    elif len(runs) == len(turns):
+    turns, unjoined = turns_of(c.completion), ""
+    runs = _runs(Layout.from_mask(c.written))
+    told_apart = bool(c.written.all()) or any(message.get("role") != "assistant" for message in messages)
+    if told_apart and len(runs) == len(turns):
         turns = [replace(turn, span=span) for turn, span in zip(turns, runs, strict=True)]
     else:
         turns = [_decoded(c.response_ids, c.written, span, decode) for span in runs]
-    turns = _with_steps(turns, c.step_rewards, c.step_columns)
-    unanswered = bool(messages) and bool(messages[-1].get("tool_calls")) and messages[-1].get("role") == "assistant"
-    status: Status = "terminated" if c.ended and not unanswered else "truncated"
+    if c.per_turn is not None:
+        turns = by_turn(turns, c.per_turn)
+    if c.per_call is not None:
+        turns, unjoined = joined(turns, messages, c.per_call, max_tool_rounds=c.max_tool_rounds)
     logps = c.logps
-    if logps is not None and not bool(np.isfinite(logps[c.written]).all()):
+    if logps is not None and not bool(np.isfinite(logps[c.in_loss]).all()):
         logps = None
-    columns = {name: value for name, value in c.row.items() if name != "prompt"}
-    for name, value in (*c.rewards.items(), ("reward", c.reward)):
+    status: Status = "terminated" if c.ended and not _unanswered(messages) else "truncated"
+    columns = {**c.row, "prompt": c.prompt}
+    for name, value in c.rewards.items():
+        # To TRL None means that a function does not apply; where none applies nobody knows the outcome.
         columns[name] = Abstained(f"{name} returned None") if value is None else value
+    columns["reward"] = Failed("every reward function returned None") if c.reward is None else c.reward
+    if unjoined:
+        columns[UNJOINED] = unjoined
     return Trajectory(
         id=c.id,
         group=c.group,
@@ -89,13 +109,53 @@ def to_trajectory(c: Completion, *, step: int, decode: Decode) -> Trajectory:
         prompt_ids=c.prompt_ids,
         response_ids=c.response_ids,
         policy=c.written,
+        own=c.in_loss,
         behaviour_logps=logps,
-        status=status,
+        status=c.status or status,
+        error=c.error,
         reference=c.row.get("reference"),
         turns=tuple(turns),
         messages=messages,
         columns=columns,
     )
+
+
+def turns_of(completion: str | Sequence[Message]) -> list[Turn]:
+    """One turn per assistant message, with its actions and what answered it; a plain text is one turn."""
+    if isinstance(completion, str):
+        return [Turn(text=completion, actions=parse_actions(completion))]
+    turns: list[Turn] = []
+    for message in completion:
+        text = content_text(message.get("content"))
+        if message.get("role") == "assistant":
+            turns.append(Turn(text=text, actions=parse_actions(message)))
+        elif turns:
+            answered = "\n".join(part for part in (turns[-1].observation, text) if part)
+            turns[-1] = replace(turns[-1], observation=answered)
+    return turns
+
+
+def joined(
+    turns: Sequence[Turn], messages: Sequence[Message], recorded: Recorded, *, max_tool_rounds: int | None
+) -> tuple[list[Turn], str]:
+    """The turns with what the environment recorded, and why they have nothing of it ("" when they have).
+
+    The calls of a last message without answers were run and rolled back, unless TRL had reached its limit of rounds.
+    """
+    answered = sum(
+        message.get("role") == "assistant" and after.get("role") == "tool" for message, after in pairwise(messages)
+    )
+    ran = max_tool_rounds is None or answered < max_tool_rounds
+    made = by_call(turns, messages, recorded, last_ran=ran)
+    if made is None:
+        return list(turns), f"{len(recorded)} records cannot be told apart over {len(turns)} turns"
+    if _unanswered(messages) and not ran:
+        made[-1] = replace(made[-1], executed=False)
+    return made, ""
+
+
+def _unanswered(messages: Sequence[Message]) -> bool:
+    return bool(messages) and messages[-1].get("role") == "assistant" and bool(messages[-1].get("tool_calls"))
 
 
 def _runs(layout: Layout) -> list[tuple[int, int]]:
@@ -104,66 +164,8 @@ def _runs(layout: Layout) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in zip(starts, stops, strict=True)]
 
 
-def turns_of(completion: str | Sequence[Mapping[str, Any]]) -> list[Turn]:
-    """One turn per assistant message, with its actions and what answered it; a plain text is one turn."""
-    if isinstance(completion, str):
-        return [Turn(text=completion, actions=parse_actions(completion))]
-    turns: list[Turn] = []
-    for message in completion:
-        if message.get("role") == "assistant":
-            turns.append(Turn(text=_text(message), actions=_actions(message)))
-        elif turns:
-            answered = "\n".join(part for part in (turns[-1].observation, _text(message)) if part)
-            turns[-1] = replace(turns[-1], observation=answered)
-    return turns
-
-
-def _text(message: Mapping[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Sequence):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
-    return ""
-
-
-def _actions(message: Mapping[str, Any]) -> tuple[Action, ...]:
-    return parse_actions(message) if message.get("tool_calls") else parse_actions(_text(message))
-
-
 def _decoded(ids: IntArray, written: BoolArray, span: tuple[int, int], decode: Decode) -> Turn:
     inside = np.arange(ids.size)
     here = (inside >= span[0]) & (inside < span[1])
     text = decode(ids[here & written].tolist())
     return Turn(text=text, actions=parse_actions(text), observation=decode(ids[here & ~written].tolist()), span=span)
-
-
-def _with_steps(
-    turns: Sequence[Turn],
-    rewards: Sequence[float | None] | None,
-    columns: Sequence[Mapping[str, Any]] | None,
-) -> list[Turn]:
-    """Step records joined to the turns they belong to: one per turn, or one per call in the order of the calls.
-
-    An environment may have run calls whose turns were rolled back (an overlong result), so a list per call may be
-    longer; what fits neither way cannot be aligned and is left out.
-    """
-    calls = [len(turn.actions) for turn in turns]
-
-    def aligned(records: Sequence[Any] | None) -> list[list[Any]]:
-        if records is not None and len(records) == len(turns):
-            return [[record] for record in records]
-        if records is None or len(records) < sum(calls):
-            return [[] for _ in turns]
-        ends = np.cumsum(calls).tolist()
-        return [list(records[end - count : end]) for end, count in zip(ends, calls, strict=True)]
-
-    result = []
-    for turn, paid, facts in zip(turns, aligned(rewards), aligned(columns), strict=True):
-        given = [float(r) for r in paid if r is not None]
-        merged: dict[str, Any] = dict(turn.columns)
-        for name, value in (item for record in facts for item in record.items()):
-            both = isinstance(value, (int, float)) and isinstance(merged.get(name), (int, float))
-            merged[name] = merged[name] + value if both else value
-        result.append(replace(turn, reward=sum(given) if given else turn.reward, columns=merged))
-    return result

@@ -2,54 +2,66 @@
 
     generate --TRL--> completions, masks --to_trajectory--> rollouts --observe--> verdicts --assign--> (B, T) advantages
 
-Two methods of TRL's trainer are overridden and both call super: `_calculate_rewards`, to see what the rewards saw, and
+Three methods of TRL's trainer are overridden and all call super: `_generate`, to keep which tokens the model wrote (TRL
+zeroes that mask where it drops a row from the loss), `_calculate_rewards`, to see what the rewards saw, and
 `_generate_and_score_completions`, to put our advantages in place of its scalar. Its loss accepts advantages of shape
-(B, T). Groups may straddle ranks, so verdicts and turn lengths are gathered and every rank assigns the whole batch.
+(B, T). They run once per generation, whatever num_iterations and steps_per_generation are.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 import torch
-from accelerate.utils import gather_object
 from torch import Tensor
 from trl import GRPOTrainer
 
-from apportion.advantages.aggregation import reweight
-from apportion.batch import Batch
-from apportion.errors import InvalidArgument
-from apportion.integrations.trl.compatibility import check_aggregation, check_class, trainer_aggregation
-from apportion.integrations.trl.rollouts import Completion, to_trajectory
+from apportion.errors import InvalidArgument, LedgerMismatch, MissingInput
+from apportion.integrations.trl.compatibility import (
+    OnAggregation,
+    check_class,
+    check_on_aggregation,
+    check_settings,
+    check_version,
+    for_trainer,
+)
+from apportion.integrations.trl.completions import local_rollouts
+from apportion.integrations.trl.gathering import gathered
+from apportion.integrations.trl.logs import log_credit, log_table
 from apportion.recipe import Credit, Recipe, State
 from apportion.recipes import load
 from apportion.rewards import observe
-from apportion.rollouts import Level, Trajectory
-from apportion.signal import Signal
+from apportion.rollouts import Trajectory
 
 __all__ = ["CreditGRPOTrainer", "CreditMixin", "OnAggregation"]
 
-OnAggregation = Literal["rescale", "trainer", "refuse"]
 STATE_FILE = "apportion_state.json"
 
 
 class CreditMixin:
     """Per-token credit for a GRPOTrainer subclass of yours: `class Mine(CreditMixin, MyTrainer)`.
 
+    Works with plain prompts, `tools`, `environment_factory` and `rollout_func`. An environment may record, per call
+    that reaches it, `rewards` (numbers or None), `turn_columns` (mappings) and `calls` (names, or names with
+    arguments), and say with `turn_defaults` what a turn without a call counts. A `rollout_func` may return, per
+    rollout, `turn_rewards` and `turn_columns` (one entry per run of ones in `env_mask`), `rollout_status`
+    ("terminated", "truncated" or "aborted") and `rollout_error`.
+
+    Not supported: `AsyncGRPOTrainer`, SDPO, RLOO and GMPO, whose advantages are one number per completion.
+
     Args (besides those of the trainer):
         recipe: a recipe's name, the path of a recipe file, or a `Recipe`. The trainer's own reward functions reach it
-            as trajectory columns: "reward" (their weighted sum, missing only where every one gave None) and one by each
-            name.
+            as trajectory columns: "reward" (their weighted sum; unknown where every one gave None) and one by each
+            name (absent where it gave None). A rank observes its own rollouts; credit is assigned over all of them.
         recipe_args: settings for a recipe given by name or file.
         on_aggregation: what to do when the recipe assumes another loss aggregation than `loss_type` computes:
             "rescale" the advantages so that the gradient is the recipe's, keep the "trainer"'s as it is, or "refuse".
         observe_timeout: seconds that one observation may take; late is Failed, which leaves the group.
         observe_concurrency: async observations under way at once.
+        observe_failure_limit: share of one observer's failed verdicts, over all ranks, above which training stops.
     """
 
     # What the trainer this is mixed into provides.
@@ -69,6 +81,12 @@ class CreditMixin:
     _metrics: Any
     _get_output_dir: Any
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        order = [base.__name__ for base in cls.__mro__]
+        if "GRPOTrainer" in order and order.index("GRPOTrainer") < order.index("CreditMixin"):
+            raise InvalidArgument("bases", order[1:], f"class {cls.__name__}(CreditMixin, ...): the mixin comes first")
+
     def __init__(
         self,
         *args: Any,
@@ -77,30 +95,44 @@ class CreditMixin:
         on_aggregation: OnAggregation = "rescale",
         observe_timeout: float | None = None,
         observe_concurrency: int = 64,
+        observe_failure_limit: float = 0.5,
         **kwargs: Any,
     ) -> None:
         check_class(type(self))
+        check_version()
         self.recipe = recipe if isinstance(recipe, Recipe) else load(recipe, **(recipe_args or {}))
         if isinstance(recipe, Recipe) and recipe_args:
             raise InvalidArgument("recipe_args", recipe_args, "none, since the recipe is made already")
-        if on_aggregation not in ("rescale", "trainer", "refuse"):
-            raise InvalidArgument("on_aggregation", on_aggregation, "'rescale', 'trainer' or 'refuse'")
+        check_on_aggregation(on_aggregation)
+        # Nothing to observe: this checks the limits.
+        observe([], [], timeout=observe_timeout, concurrency=observe_concurrency, failure_limit=observe_failure_limit)
         self.recipe_state: State = dict(self.recipe.initial_state)
         self.last_credit: Credit | None = None
         self.last_rollouts: list[Trajectory] = []
         self._on_aggregation = on_aggregation
         self._observe_timeout, self._observe_concurrency = observe_timeout, observe_concurrency
+        self._observe_failure_limit = observe_failure_limit
         self._scored: dict[str, Any] = {}
+        self._tool_masks: list[list[int]] | None = None
         super().__init__(*args, **kwargs)
-        check_aggregation(self.recipe, self.loss_type, self.max_completion_length, on_aggregation)
+        whole = int(self.args.generation_batch_size)
+        pieces = whole // max(int(self.args.per_device_train_batch_size), 1)
+        check_settings(self.recipe, self.args, on_aggregation, micro_batches=pieces)
+
+    def _generate(self, *args: Any, **kwargs: Any) -> Any:
+        made = super()._generate(*args, **kwargs)  # type: ignore[misc]
+        self._tool_masks = made[2]
+        return made
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Tensor:
         rewards: Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # type: ignore[misc]
         self._scored = {
             "inputs": inputs,
+            "prompts": prompts,
             "completions": completions,
             "ids": completion_ids_list,
             "rewards": rewards,
+            "tool_masks": self._tool_masks,
             "environments": list(self.environments) if self.environments is not None else None,
         }
         return rewards
@@ -108,132 +140,69 @@ class CreditMixin:
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
         scored, self._scored = self._scored, {}
-        rollouts = self._rollouts(scored, output)
-        step = int(self.state.global_step)
-        verdicts = observe(
-            self.recipe.observers, rollouts, timeout=self._observe_timeout, concurrency=self._observe_concurrency
-        )
-        batch, everyone = self._gathered(rollouts, verdicts)
+        rows, width = output["completion_ids"].shape
+        if len(scored.get("ids", ())) != rows:
+            raise InvalidArgument(
+                "trainer", type(self).__name__, "a trainer that calls _calculate_rewards once for the rows it returns"
+            )
+        rollouts = local_rollouts(self, scored, output)
+        everyone = gathered(rollouts, self._observed(rollouts))
+        everyone.refuse_failing(self._observe_failure_limit)
         training = self.model.training
-        credit, state = self.recipe.assign(batch, everyone, step=step, state=self.recipe_state)
-        if training:
-            self.recipe_state = state
-        mine = slice(
-            self.accelerator.process_index * len(rollouts), (self.accelerator.process_index + 1) * len(rollouts)
+        credit, state = self.recipe.assign(
+            everyone.batch, everyone.verdicts, step=int(self.state.global_step), state=self.recipe_state
         )
-        width = output["completion_ids"].shape[1]
-        longest = max(width, int(batch.response_lengths.max()))
-        advantages = batch.pad(self._for_trainer(credit).values.to(torch.float32), width=longest)
-        output["advantages"] = advantages[mine, :width].to(output["completion_ids"].device)
-        self._log_credit(credit, "train" if training else "eval")
+        if training:
+            self._keep(state)
+        output["advantages"] = self._padded(credit, rows, width).to(output["completion_ids"].device)
+        log_credit(self._metrics["train" if training else "eval"], credit, unjoined=everyone.unjoined)
+        log_table(self._logs, credit)
         self.last_credit, self.last_rollouts = credit, rollouts
         return output
 
-    def _rollouts(self, scored: Mapping[str, Any], output: Mapping[str, Any]) -> list[Trajectory]:
-        """The local completions as trajectories."""
-        ids, size = scored["ids"], len(scored["ids"])
-        first = self.accelerator.process_index * size
-        per_prompt = self.num_generations if self.model.training else self.num_generations_eval
-        written = output["completion_mask"].bool()
-        if output.get("tool_mask") is not None:
-            written = written & output["tool_mask"].bool()
-        written = written.cpu().numpy()
-        prompt_mask = output["prompt_mask"].bool().cpu().numpy()
-        prompt_ids = output["prompt_ids"].cpu().numpy()
-        logps = output.get("sampling_per_token_logps")
-        table = scored["rewards"][first : first + size].to(torch.float64).tolist()
-        weights = self.reward_weights.to(torch.float64).tolist()
-        ends = self._end_ids()
-        step = int(self.state.global_step)
-        result = []
-        for i, response in enumerate(ids):
-            response = np.asarray(response, np.int64)
-            values = {n: _or_none(v) for n, v in zip(self.reward_func_names, table[i], strict=True)}
-            given = [w * v for w, v in zip(weights, values.values(), strict=True) if v is not None]
-            row = scored["inputs"][i]
-            environment = None if scored["environments"] is None else scored["environments"][i]
-            completion = Completion(
-                id=f"{step}.{first + i}",
-                group=f"{step}.{(first + i) // per_prompt}",
-                prompt_ids=prompt_ids[i][prompt_mask[i]],
-                response_ids=response,
-                written=written[i, : response.size],
-                logps=None if logps is None else logps[i, : response.size].to(torch.float64).cpu().numpy(),
-                completion=scored["completions"][i],
-                row=row,
-                rewards=values,
-                reward=sum(given) if given else None,
-                ended=bool(response.size) and int(response[-1]) in ends,
-                step_rewards=_listed(getattr(environment, "rewards", row.get("turn_rewards"))),
-                step_columns=_listed(getattr(environment, "turn_columns", row.get("turn_columns"))),
+    def _observed(self, rollouts: Sequence[Trajectory]) -> Mapping[str, Sequence[Any]]:
+        """Verdicts of the local rollouts; how many may fail is decided over all ranks."""
+        try:
+            return observe(
+                self.recipe.observers,
+                rollouts,
+                timeout=self._observe_timeout,
+                concurrency=self._observe_concurrency,
+                failure_limit=1.0,
             )
-            result.append(to_trajectory(completion, step=step, decode=self.processing_class.decode))
-        return result
+        except MissingInput as error:
+            if self.environments is None or any(turn.columns for t in rollouts for turn in t.turns):
+                raise
+            raise MissingInput(
+                error.needed_by,
+                error.missing,
+                f"{error.how}. No call reached an environment in this batch: give it `turn_columns`, one mapping per "
+                "call, and `turn_defaults`, the columns of a turn without a call",
+            ) from error
 
-    def _end_ids(self) -> set[int]:
-        """Every id that ends a response: the tokenizer's and all of the generation config's."""
-        configured = getattr(self.model.generation_config, "eos_token_id", None)
-        listed = configured if isinstance(configured, list) else [configured]
-        return {int(i) for i in (*listed, self.processing_class.eos_token_id) if i is not None}
+    def _padded(self, credit: Credit, rows: int, width: int) -> Tensor:
+        """float32[rows, width]: the advantages of this rank's rows, 0 on every token outside the loss."""
+        values = credit.advantages
+        if self._on_aggregation != "trainer":
+            values = for_trainer(credit, self.loss_type, self.max_completion_length)
+        narrow = values.values.to(torch.float32)
+        if not bool(torch.isfinite(narrow).all()):
+            raise LedgerMismatch(f"an advantage of {float(values.values.abs().max()):.3g} does not fit float32")
+        longest = max(width, int(credit.batch.response_lengths.max()))
+        first = self.accelerator.process_index * rows
+        return credit.batch.pad(narrow, width=longest)[first : first + rows, :width]
 
-    def _gathered(
-        self, rollouts: Sequence[Trajectory], verdicts: Mapping[str, Sequence[Any]]
-    ) -> tuple[Batch, dict[str, list[Any]]]:
-        """Structure and verdicts of all ranks, in rank order."""
-        records = []
-        for i, t in enumerate(rollouts):
-            layout = t.layout()
-            records.append(
-                (
-                    t.id,
-                    t.group,
-                    t.status,
-                    layout.lead,
-                    layout.turn_lengths.tolist(),
-                    layout.gap_lengths.tolist(),
-                    {name: rows[i] for name, rows in verdicts.items()},
+    def _keep(self, state: State) -> None:
+        if not self.recipe_state and state:
+            try:
+                same = json.loads(json.dumps(dict(state), allow_nan=False)) == dict(state)
+            except (TypeError, ValueError):
+                same = False
+            if not same:
+                raise InvalidArgument(
+                    "state", dict(state), "numbers, texts, lists and objects with text keys: it is saved as JSON"
                 )
-            )
-        records = gather_object(records)
-        ids, groups, status, lead, turns, gaps, found = zip(*records, strict=True)
-        batch = Batch.of(
-            groups=groups,
-            ids=ids,
-            status=status,
-            lead=torch.tensor(lead),
-            turns=[len(row) for row in turns],
-            tokens=[n for row in turns for n in row],
-            gaps=torch.tensor([n for row in gaps for n in row], dtype=torch.int64),
-        )
-        return batch, {name: [row[name] for row in found] for name in verdicts}
-
-    def _for_trainer(self, credit: Credit) -> Signal:
-        if self._on_aggregation == "trainer":
-            return credit.advantages
-        trainer, constant = trainer_aggregation(self.loss_type, self.max_completion_length)
-        norm = credit.aggregation == "seq-mean-token-sum-norm"
-        return reweight(
-            credit.advantages,
-            assumed=credit.aggregation,
-            trainer=trainer,
-            assumed_constant=float(self.max_completion_length) if norm else None,
-            trainer_constant=constant,
-        )
-
-    def _log_credit(self, credit: Credit, mode: str) -> None:
-        """Our metrics and columns, in place of TRL's, which describe advantages that are not trained on."""
-        metrics = self._metrics[mode]
-        metrics.pop("frac_reward_zero_std", None)
-        for name, value in credit.diagnostics().items():
-            metrics[f"apportion/{name}"].append(value)
-        per_rollout = credit.advantages.pool(Level.TRAJECTORY, "mean")
-        replaced = per_rollout.values.tolist()
-        logged = self._logs["advantages"]
-        for _ in replaced:
-            logged.pop()
-        logged.extend(replaced)
-        for name, term in per_rollout.ledger().items():
-            self._logs["extra"][f"credit/{name}"].extend(term.tolist())
+        self.recipe_state = state
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)  # type: ignore[misc]
@@ -248,7 +217,11 @@ class CreditMixin:
             return
         path = Path(checkpoint) / STATE_FILE
         if not path.is_file():
-            raise InvalidArgument("resume_from_checkpoint", str(checkpoint), f"a checkpoint that holds {STATE_FILE}")
+            raise InvalidArgument(
+                "resume_from_checkpoint",
+                str(checkpoint),
+                f"a checkpoint with {STATE_FILE}; to go on from another trainer's weights, give them as the model",
+            )
         record = json.loads(path.read_text())
         if record["recipe"] != self.recipe.name:
             raise InvalidArgument("recipe", self.recipe.name, f"{record['recipe']!r}, as in {path}")
@@ -262,11 +235,3 @@ class CreditGRPOTrainer(CreditMixin, GRPOTrainer):  # type: ignore[misc]
         A script that trains with `GRPOTrainer(model=..., reward_funcs=..., args=..., train_dataset=...)` becomes
         `CreditGRPOTrainer(recipe="rlvp", model=..., ...)`.
     """
-
-
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-def _listed(found: object) -> list[Any] | None:
-    return list(found) if isinstance(found, (list, tuple)) else None

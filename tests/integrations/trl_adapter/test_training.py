@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import trl
 
 from apportion.advantages.aggregation import token_weights
-from apportion.errors import InvalidArgument
-from apportion.integrations.trl import CreditGRPOTrainer, CreditMixin
+from apportion.integrations.trl import CreditGRPOTrainer
 from apportion.integrations.trl.compatibility import trainer_aggregation
-from apportion.recipes import load
 from apportion.rollouts import Level
 from tests.integrations.trl_adapter.tiny import trainer
+from tests.integrations.trl_adapter.watching import Watching, watched_step
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are using 'rollout_func'")
 
@@ -26,36 +21,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:You are using 'rollout_func'")
 CAP = {"cispo": {"epsilon_high": 5.0}}
 CLIPPED = ["grpo", "bnpo", "dr_grpo", "dapo", "luspo"]
 OTHERS = ["cispo", "sapo", "vespo"]
-
-
-class Watching(CreditGRPOTrainer):
-    """Keeps what went into the loss, the loss, and the gradient on the per-token log-probabilities."""
-
-    def _compute_loss(self, model: Any, inputs: Any) -> Any:
-        kept: dict[str, Any] = {}
-        compute = self._get_per_token_logps_and_entropies
-
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            logps, *rest = compute(*args, **kwargs)
-            logps.retain_grad()
-            kept["logps"] = logps
-            return (logps, *rest)
-
-        self._get_per_token_logps_and_entropies = watched
-        try:
-            loss = super()._compute_loss(model, inputs)
-        finally:
-            self._get_per_token_logps_and_entropies = compute
-        mask = inputs["completion_mask"] * inputs["tool_mask"]
-        self.seen.append({"loss": loss, "advantages": inputs["advantages"], "mask": mask, **kept})
-        return loss
-
-
-def watched_step(folder: Path, **settings: Any) -> tuple[Watching, dict[str, Any]]:
-    made = trainer(folder, kind=Watching, **settings)
-    made.seen = []
-    made.train()
-    return made, made.seen[0]
 
 
 def in_row_order(made: CreditGRPOTrainer, advantages: torch.Tensor, width: int) -> torch.Tensor:
@@ -110,11 +75,6 @@ def test_rescaled_advantages_give_the_gradient_of_the_recipes_own_aggregation(
     assert torch.allclose(total.sum(), wanted.sum(), atol=1e-6)
 
 
-def test_a_mismatch_is_refused_when_asked(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="assumes token-sum"):
-        trainer(tmp_path, recipe="rlvp", on_aggregation="refuse", loss_type="dapo")
-
-
 def test_turns_are_runs_of_both_masks_and_carry_what_was_recorded(tmp_path: Path) -> None:
     made, _ = watched_step(tmp_path, recipe="rlvp")
     assert [t.n_turns for t in made.last_rollouts] == [1, 2, 3] * 2
@@ -142,23 +102,6 @@ def test_a_reward_that_gives_none_leaves_the_group(tmp_path: Path) -> None:
     assert bool(torch.isfinite(seen["loss"]))
 
 
-def test_metrics_and_table_describe_what_was_trained_on(tmp_path: Path) -> None:
-    made, _ = watched_step(tmp_path, recipe="rlvp", logging_strategy="steps", logging_steps=1)
-    logged = made.state.log_history[0]
-    assert "frac_reward_zero_std" not in logged
-    for name in (
-        "terms/outcome/mean",
-        "terms/violations/std",
-        "groups/outcome/dead_share",
-        "rewards/outcome/missing_share",
-    ):
-        assert f"apportion/{name}" in logged
-    assert made.last_credit is not None
-    means = made.last_credit.advantages.pool(Level.TRAJECTORY, "mean").values.tolist()
-    assert list(made._logs["advantages"]) == means
-    assert set(made._logs["extra"]) >= {"credit/outcome", "credit/violations"}
-
-
 def test_evaluation_with_single_rollouts_leaves_the_state_alone(tmp_path: Path) -> None:
     made = trainer(
         tmp_path, recipe="rlvp", recipe_args={"gate": "reachable"}, num_generations_eval=1, per_device_eval_batch_size=2
@@ -172,83 +115,8 @@ def test_two_steps_between_generations_share_one_assignment(tmp_path: Path) -> N
     made = trainer(
         tmp_path, kind=Watching, recipe="grpo", steps_per_generation=2, per_device_train_batch_size=3, max_steps=2
     )
-    made.seen = []
     made.train()
     halves = [seen["advantages"] for seen in made.seen]
     assert [half.shape[0] for half in halves] == [3, 3]
     ours = made.last_credit.advantages.values.abs().sum()  # type: ignore[union-attr]
     assert sum(float(half.abs().sum()) for half in halves) > 0 or ours == 0
-
-
-def test_resuming_continues_with_the_saved_state(tmp_path: Path) -> None:
-    """A stateful recipe (the gate's decision, the annealing step), killed after step 2: identical credit afterwards."""
-    settings: dict[str, Any] = {
-        "recipe": "rlvp",
-        "recipe_args": {"gate": "reachable", "gate_share": 0.9, "anneal_after": 3},
-        "save_strategy": "steps",
-        "save_steps": 2,
-    }
-    whole = trainer(tmp_path / "whole", max_steps=4, **settings)
-    whole.train()
-    first = trainer(tmp_path / "cut", max_steps=2, **settings)
-    first.train()
-    saved = json.loads((tmp_path / "cut" / "checkpoint-2" / "apportion_state.json").read_text())
-    assert saved["state"] == first.recipe_state
-    assert "reachable_share" in saved["state"]
-    second = trainer(tmp_path / "cut", max_steps=4, **settings)
-    second.train(resume_from_checkpoint=True)
-    assert second.recipe_state == whole.recipe_state
-    assert second.last_credit is not None
-    assert whole.last_credit is not None
-    assert torch.equal(second.last_credit.advantages.values, whole.last_credit.advantages.values)
-
-
-def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
-    trainer(tmp_path, recipe="rlvp", save_strategy="steps", save_steps=1).train()
-    other = trainer(tmp_path, recipe="grpo", max_steps=2)
-    with pytest.raises(InvalidArgument, match="'rlvp'"):
-        other.train(resume_from_checkpoint=True)
-
-
-def test_two_ranks_with_straddling_groups_give_the_advantages_of_one(tmp_path: Path) -> None:
-    """Global batch of 6 in groups of 2: with 3 rows per rank the middle group lies on both."""
-    script = Path(__file__).with_name("two_ranks.py")
-    for ranks in (1, 2):
-        run = subprocess.run(
-            [
-                *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"),
-                *(str(script), str(tmp_path / f"{ranks}")),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-            cwd=Path(__file__).parents[3],
-        )
-        assert run.returncode == 0, run.stderr[-3000:]
-    one = torch.load(tmp_path / "1.rank0.pt")
-    parts = [torch.load(tmp_path / f"2.rank{rank}.pt") for rank in (0, 1)]
-    assert [part["rows"].shape[0] for part in parts] == [3, 3]
-    width = one["rows"].shape[1]
-    together = torch.cat([torch.nn.functional.pad(p["rows"], (0, width - p["rows"].shape[1])) for p in parts])
-    assert torch.equal(together, one["rows"])
-    assert one["rows"].abs().sum() > 0
-
-
-def test_trainers_that_take_one_advantage_per_completion_are_refused() -> None:
-    class Leave(CreditMixin, trl.RLOOTrainer):  # type: ignore[misc]
-        pass
-
-    with pytest.raises(InvalidArgument, match="one advantage per completion"):
-        Leave(recipe="grpo")
-    with pytest.raises(InvalidArgument, match="a subclass of"):
-        CreditMixin(recipe="grpo")
-
-
-def test_settings_are_checked_before_anything_is_loaded() -> None:
-    with pytest.raises(InvalidArgument, match="recipe"):
-        CreditGRPOTrainer(recipe="no_such_recipe")
-    with pytest.raises(InvalidArgument, match="recipe_args"):
-        CreditGRPOTrainer(recipe=load("grpo"), recipe_args={"dialect": "trl"})
-    with pytest.raises(InvalidArgument, match="on_aggregation"):
-        CreditGRPOTrainer(on_aggregation="maybe")
