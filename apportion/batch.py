@@ -169,7 +169,9 @@ class Batch:
         return made
 
     @classmethod
-    def from_mask(cls, mask: Tensor, groups: Sequence[object], *, ids: Sequence[str] | None = None) -> Batch:
+    def from_mask(
+        cls, mask: Tensor | Sequence[Any], groups: Sequence[object], *, ids: Sequence[str] | None = None
+    ) -> Batch:
         """A batch from a padded response mask; one turn per run of ones. The one place that reads turns off a mask.
 
         Args:
@@ -182,7 +184,7 @@ class Batch:
             >>> b.tokens.tolist(), b.turns.tolist(), b.lead.tolist()
             ([2, 1], [2, 0], [0, 4])
         """
-        if mask.ndim != 2 or mask.shape[0] != len(groups):
+        if (mask := segments.checked_numbers("mask", mask)).ndim != 2 or mask.shape[0] != len(groups):
             raise InvalidArgument("mask", tuple(mask.shape), f"shape [{len(groups)}, T], one row per group id")
         turns, tokens, lead, gaps = segments.runs(mask != 0)
         return cls.of(groups=groups, ids=ids, turns=turns, tokens=tokens, lead=lead, gaps=gaps)

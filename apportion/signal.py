@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from apportion import segments
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument, LedgerMismatch
 from apportion.rollouts import Level
@@ -79,7 +79,15 @@ class Signal:
     # ------------------------------------------------------------------------------------------------ construction
 
     @classmethod
-    def of(cls, batch: Batch, level: Level, values: Numbers, *, name: str, known: Tensor | None = None) -> Signal:
+    def of(
+        cls,
+        batch: Batch,
+        level: Level,
+        values: Numbers,
+        *,
+        name: str,
+        known: Tensor | Sequence[bool] | None = None,
+    ) -> Signal:
         """A signal with one term.
 
         Args:
@@ -90,26 +98,22 @@ class Signal:
             known: bool[size(level)]; False = absent, whatever the value there.
 
         Raises:
-            InvalidArgument: a wrong number of values, or a known value that is not finite (positions are listed).
+            InvalidArgument: a wrong number of values, something that is no number, or a known value that is not finite
+                (positions are listed).
         """
-        resolution = _EXACT
-        if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
-            values = torch.as_tensor(values, device=batch.device)
-        if isinstance(values, Tensor):
-            if values.is_floating_point() and values.dtype != torch.float64:
-                resolution = float(torch.finfo(torch.float32).eps)
-            numbers = values.to(torch.float64)
-            have = torch.ones_like(numbers, dtype=torch.bool) if known is None else known.to(torch.bool)
-        else:
-            numbers = torch.tensor([0.0 if v is None else float(v) for v in values], dtype=torch.float64)
-            have = torch.tensor([v is not None for v in values], dtype=torch.bool)
-            have = have if known is None else have & known.to(torch.bool)
-            numbers, have = numbers.to(batch.device), have.to(batch.device)
+        numbers = segments.checked_numbers("values", values)
+        coarse = numbers.is_floating_point() and numbers.dtype != torch.float64
+        numbers = numbers.to(torch.float64) if isinstance(values, Tensor) else numbers.to(batch.device, torch.float64)
         size = batch.size(level)
-        if numbers.shape != (size,) or have.shape != (size,):
+        have = torch.ones_like(numbers, dtype=torch.bool)
+        given = have if known is None else torch.as_tensor(known, device=numbers.device).to(torch.bool)
+        if numbers.shape != (size,) or given.shape != (size,):
             raise InvalidArgument(
                 "values", tuple(numbers.shape), f"{size} values at the {level.name} level for signal {name!r}"
             )
+        if not isinstance(values, Tensor):
+            have = torch.as_tensor([value is not None for value in values], dtype=torch.bool, device=batch.device)
+        have = have & given
         bad = torch.nonzero(have & ~torch.isfinite(numbers)).flatten()
         if bad.numel():
             where = bad[:10].tolist()
@@ -126,7 +130,7 @@ class Signal:
             values=numbers,
             presence=state,
             terms={name: Term(level, numbers)},
-            resolution=resolution,
+            resolution=float(torch.finfo(torch.float32).eps) if coarse else _EXACT,
         )
 
     @classmethod

@@ -90,6 +90,21 @@ def test_a_weight_is_a_finite_number(weight: float) -> None:
         outcome(1.0, 0.0) * weight
 
 
+@pytest.mark.parametrize("values", [["a", 1.0], [[1.0], [0.0]], 1.0, [1.0], np.array([1.0, 2.0, 3.0])])
+def test_what_is_not_a_value_per_element_is_refused(values: object) -> None:
+    with pytest.raises(InvalidArgument, match="values"):
+        Signal.of(TWO, Level.TRAJECTORY, values, name="r")  # type: ignore[arg-type]
+
+
+def test_none_is_absent_and_nan_is_an_error_unless_marked() -> None:
+    for values in ([1.0, None], np.array([1.0, None], dtype=object)):
+        assert Signal.of(TWO, Level.TRAJECTORY, values, name="r").known.tolist() == [True, False]
+    with pytest.raises(InvalidArgument, match=r"elements \[1\]"):
+        Signal.of(TWO, Level.TRAJECTORY, [1.0, float("nan")], name="r")
+    marked = Signal.of(TWO, Level.TRAJECTORY, [1.0, float("nan")], name="r", known=[True, False])
+    assert (marked.values.tolist(), marked.known.tolist()) == ([1.0, 0.0], [True, False])
+
+
 def test_arrays_are_values_with_the_resolution_of_their_type() -> None:
     made = [
         Signal.of(TWO, Level.TRAJECTORY, np.array([1, 0], dtype=kind), name="r") for kind in ("f2", "f4", "f8", "i8")

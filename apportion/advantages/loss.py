@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from apportion.advantages.aggregation import Aggregation, token_weights
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
+from apportion.segments import checked_numbers
 
 __all__ = ["Loss", "aggregate_loss"]
 
@@ -36,11 +38,11 @@ class Loss:
 
 
 def aggregate_loss(
-    losses: Tensor,
+    losses: Tensor | npt.ArrayLike,
     batch: Batch,
     aggregation: Aggregation,
     *,
-    in_loss: Tensor | None = None,
+    in_loss: Tensor | npt.ArrayLike | None = None,
     constant: float | None = None,
 ) -> Loss:
     """The loss of a batch under a named aggregation.
@@ -48,7 +50,7 @@ def aggregate_loss(
         value = sum_t w_t * loss_t        w = token_weights(batch, aggregation)
 
     Args:
-        losses: float[N], one per policy token, or float[B, T] padded; in nats, lower is better.
+        losses: float[N], one per policy token, or float[B, T] padded: a tensor, an array or lists; lower is better.
         batch: the structure; for padded tensors `Batch.from_mask(mask, groups)`.
         aggregation: see `token_weights`.
         in_loss: bool[N]; default all. What is left out is in no denominator.
@@ -71,11 +73,14 @@ def aggregate_loss(
         >>> float(nothing.value), nothing.no_signal
         (0.0, True)
     """
+    losses = checked_numbers("losses", losses).to(batch.device)
     flat = batch.unpad(losses) if losses.ndim == 2 else losses
     size = batch.size(Level.TOKEN)
     if flat.shape != (size,):
         raise InvalidArgument("losses", tuple(losses.shape), f"shape ({size},), or padded [{len(batch)}, T]")
-    taken = torch.ones(size, dtype=torch.bool, device=batch.device) if in_loss is None else in_loss.to(torch.bool)
+    taken = torch.ones(size, dtype=torch.bool, device=batch.device)
+    if in_loss is not None:
+        taken = checked_numbers("in_loss", in_loss).to(batch.device, torch.bool)
     if taken.shape != (size,):
         raise InvalidArgument("in_loss", tuple(taken.shape), f"shape ({size},), one per policy token")
     bad = torch.nonzero(taken & ~torch.isfinite(flat.detach())).flatten()

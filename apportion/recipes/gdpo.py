@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from apportion import advantages as adv
 from apportion.advantages.gdpo import FinalStep
@@ -18,8 +18,8 @@ __all__ = ["gdpo"]
 
 def gdpo(
     *,
-    rewards: str = "reward",
-    weights: str = "",
+    rewards: str | Sequence[str] = "reward",
+    weights: str | Sequence[float] = "",
     final: FinalStep = "sample",
     dialect: str = "apportion",
     truncated: Truncated = "keep",
@@ -27,8 +27,8 @@ def gdpo(
     """GDPO: group-normalise every reward, add with weights, normalise over the batch. arXiv 2601.05242.
 
     Args:
-        rewards: trajectory columns, separated by commas.
-        weights: as many numbers, separated by commas; default 1 each. A reward of weight 0 is only recorded.
+        rewards: trajectory columns, as a list or separated by commas.
+        weights: as many numbers, likewise; default 1 each. A reward of weight 0 is only recorded.
         final: the last step over "sample", "token", or "none".
         dialect: whose numbers.
         truncated: what a rollout cut by a limit earns: "keep", "zero" or "exclude".
@@ -36,9 +36,9 @@ def gdpo(
     Raises:
         InvalidArgument: no column, a column twice, weights that are not as many finite numbers, or only weights of 0.
     """
-    columns = [name.strip() for name in rewards.split(",") if name.strip()]
+    columns = [name.strip() for name in (rewards.split(",") if isinstance(rewards, str) else rewards) if name.strip()]
     if not columns or len(set(columns)) < len(columns):
-        raise InvalidArgument("rewards", rewards, "different trajectory columns, separated by commas")
+        raise InvalidArgument("rewards", rewards, "different trajectory columns, as a list or separated by commas")
     numbers = _numbers(weights, len(columns))
     observed = [outcome(name, name=name, truncated=truncated) for name in columns]
 
@@ -54,8 +54,8 @@ def gdpo(
         paper="2601.05242",
         needs=tuple(f"trajectory column {name!r}" for name in columns),
         parameters={
-            "rewards": rewards,
-            "weights": weights,
+            "rewards": ",".join(columns),
+            "weights": ",".join(f"{number:g}" for number in numbers),
             "final": final,
             "dialect": dialect,
             "truncated": truncated,
@@ -63,13 +63,15 @@ def gdpo(
     )
 
 
-def _numbers(text: str, count: int) -> list[float]:
-    if not text.strip():
+def _numbers(given: str | Sequence[float], count: int) -> list[float]:
+    parts = [part for part in given.split(",") if given.strip()] if isinstance(given, str) else list(given)
+    if not parts:
         return [1.0] * count
     try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
+        numbers = [float(part) for part in parts]
+    except (TypeError, ValueError):
         numbers = []
     if len(numbers) != count or not all(map(math.isfinite, numbers)) or not any(numbers):
-        raise InvalidArgument("weights", text, f"{count} finite numbers, separated by commas, not all 0")
+        expected = f"{count} finite numbers, as a list or separated by commas, not all 0"
+        raise InvalidArgument("weights", given, expected)
     return numbers

@@ -110,3 +110,12 @@ def test_packed_and_padded_losses_are_one_loss(
 def test_shapes_that_do_not_fit_are_named(losses: torch.Tensor, in_loss: torch.Tensor | None, match: str) -> None:
     with pytest.raises(InvalidArgument, match=match):
         aggregate_loss(losses, CUT, "token-mean", in_loss=in_loss)
+
+
+def test_everything_may_come_as_lists() -> None:
+    batch = Batch.from_mask([[1, 1, 0], [1, 0, 0]], ["q", "q"])
+    losses = [[1.0, 2.0, None], [6.0, None, None]]
+    assert float(aggregate_loss(losses, batch, "token-mean").value) == 3.0
+    assert float(aggregate_loss([1.0, 2.0, 6.0], batch, "token-mean", in_loss=[1, 1, 0]).value) == 1.5
+    with pytest.raises(InvalidArgument, match="losses"):
+        aggregate_loss([[1.0, "x", 0.0], [6.0, 0.0, 0.0]], batch, "token-mean")

@@ -65,7 +65,20 @@ def test_a_metric_of_weight_zero_may_fail_everywhere_and_stays_recorded() -> Non
         load("gdpo", rewards="reward,style", weights="1,0.1").score(rows)
 
 
-@pytest.mark.parametrize("weights", ["0,0", "0.0,-0.0", "nan,1", "1,inf", "1", "1,1,1", "1,x"])
-def test_weights_that_cannot_be_meant_are_found_when_the_recipe_is_made(weights: str) -> None:
+def test_lists_and_texts_mean_the_same() -> None:
+    rows = rollouts("qq", a=[1, 0], b=[0, 3])
+    listed, _ = load("gdpo", rewards=["a", "b"], weights=[1, 0.5], final="none").score(rows)
+    assert listed.advantages.values.tolist() == credit(rows, rewards="a, b", weights="1, 0.5", final="none")
+    assert load("gdpo", rewards=("a", "b"), weights=(2, 0.5)).parameters["weights"] == "2,0.5"
+
+
+@pytest.mark.parametrize("rewards", ["", " , ", [], "a,a", ["a", "a"]])
+def test_columns_are_named_once(rewards: object) -> None:
+    with pytest.raises(InvalidArgument, match="rewards"):
+        load("gdpo", rewards=rewards)
+
+
+@pytest.mark.parametrize("weights", ["0,0", "0.0,-0.0", "nan,1", "1,inf", "1", "1,1,1", "1,x", [0, 0], [1], [1, None]])
+def test_weights_that_cannot_be_meant_are_found_when_the_recipe_is_made(weights: object) -> None:
     with pytest.raises(InvalidArgument, match="weights"):
         load("gdpo", rewards="a,b", weights=weights)
