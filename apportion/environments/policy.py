@@ -109,6 +109,9 @@ def play_all(
 ) -> list[list[float]]:
     """Sample every environment's episode to its end, from wherever it stands.
 
+    The policy is in evaluation mode meanwhile: in training mode transformers drops the cache under gradient
+    checkpointing, and every token would be sampled as if there were no past.
+
     Args:
         policy: a causal language model over the vocabulary of the environments' task.
         environments: started episodes, at any turn; they end over.
@@ -124,8 +127,13 @@ def play_all(
     def length(i: int) -> int:
         return len(now[i].response_ids)
 
-    for _, rows in groupby(sorted(going, key=length), key=length):
-        _play_equally_long(policy, environments, list(rows), logps, generator)
+    training = policy.training
+    policy.eval()
+    try:
+        for _, rows in groupby(sorted(going, key=length), key=length):
+            _play_equally_long(policy, environments, list(rows), logps, generator)
+    finally:
+        policy.train(training)
     return logps
 
 

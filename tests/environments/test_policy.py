@@ -35,8 +35,11 @@ class Spy:
     """A policy that remembers the ids it was fed."""
 
     def __init__(self, policy: Any) -> None:
-        self.policy, self.config, self.device = policy, policy.config, policy.device
+        self.policy = policy
         self.fed: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.policy, name)
 
     def __call__(self, *, input_ids: torch.Tensor, **options: Any) -> Any:
         assert input_ids.shape[0] == 1
@@ -84,6 +87,20 @@ def test_recorded_log_probabilities_are_those_of_a_fresh_forward_pass(trained: t
     task, policy = trained
     made = rollouts(policy, task, range(8), group_size=4, generator=generator())
     assert len({t.n_turns for t in made}) > 2
+    assert fresh_gap(policy, made) < 1e-5
+
+
+def test_a_policy_that_is_being_trained_with_gradient_checkpointing_samples_the_same(
+    trained: tuple[Task[Any], Any],
+) -> None:
+    """What a trainer switches on takes the cache away without an error; the mode is left as it was."""
+    task, policy = trained
+    checkpointed = tiny_policy(task, seed=0)
+    checkpointed.load_state_dict(policy.state_dict())
+    checkpointed.gradient_checkpointing_enable()
+    checkpointed.train()
+    made = rollouts(checkpointed, task, range(4), group_size=2, generator=generator())
+    assert checkpointed.training
     assert fresh_gap(policy, made) < 1e-5
 
 
