@@ -140,8 +140,8 @@ def _summary(recipe: Recipe, totals: Totals, skipped: Sequence[BadRow], seconds:
 
 
 def _sizes(recipe: Recipe, totals: Totals, seconds: float) -> Any:
-    finest = "policy tokens" if totals.tokens else "turns"
-    tokens = c.count(totals.tokens, "policy token") if totals.tokens else "text only: credit per turn"
+    finest = "policy tokens" if totals.tokens else "turns" if totals.turns else "rollouts"
+    tokens = c.count(totals.tokens, "policy token") if totals.tokens else f"text only: credit per {finest[:-1]}"
     dead = f"{c.count(totals.without_credit, 'group')} in which every advantage is 0"
     rate = f"{totals.trajectories / max(seconds, 1e-9):,.0f} rollouts/s"
     rows = [

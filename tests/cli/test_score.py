@@ -30,6 +30,16 @@ def test_credit_of_a_group_in_closed_form(run: Run, rollouts: Make, tmp_path: Pa
     assert (header["recipe"]["name"], header["source"]) == ("grpo", str(source))
 
 
+def test_rewards_alone_get_credit_per_rollout(run: Run, tmp_path: Path) -> None:
+    source, out = tmp_path / "rollouts.jsonl", tmp_path / "credit.jsonl"
+    write([Trajectory(id=str(i), group="q", columns={"reward": float(i < 1)}) for i in range(4)], source)
+    result = run("score", source, "-r", "grpo", "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "credit per rollout" in result.stdout
+    found = [record["advantages"] for record in read_credit(out)]
+    assert found == [{"per": "trajectory", "values": value} for value in (1.5, -0.5, -0.5, -0.5)]
+
+
 def test_scattered_groups_are_scored_whole(run: Run, tmp_path: Path) -> None:
     source, out = tmp_path / "rollouts.jsonl", tmp_path / "credit.jsonl"
     rows = [
