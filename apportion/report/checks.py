@@ -225,6 +225,15 @@ def _truncated(table: Table, pass_mark: float | None) -> Iterator[Finding]:
 
 
 def _empty(table: Table) -> Iterator[Finding]:
+    if len(table) and not table.turns.any() and not table.token_exact.any():
+        yield Finding(
+            code="no-turns",
+            severity="info",
+            message="no rollout has tokens or a turn: credit is per rollout",
+            count=len(table),
+            advice="record turns, or token ids with a mask, for credit per turn or token",
+        )
+        return
     empty = (table.turns == 0) | ((table.length == 0) & (table.unit == "policy tokens"))
     if empty.any():
         yield Finding(

@@ -190,6 +190,14 @@ def test_empty_rollouts_are_counted() -> None:
     assert found(audit(rows), "empty-rollouts").examples == ("empty",)
 
 
+def test_rewards_alone_are_no_empty_rollouts() -> None:
+    rows = [Trajectory(id=str(i), group="q", columns={"reward": i}) for i in range(2)]
+    assert found(audit(rows), "no-turns").count == 2
+    assert "empty-rollouts" not in codes(audit(rows))
+    talked = Trajectory(id="talked", group="q", turns=(Turn(text="hi"),), columns={"reward": 1})
+    assert found(audit([*rows, talked]), "empty-rollouts").count == 2
+
+
 @pytest.mark.parametrize(
     ("step", "reason", "severity"),
     [
