@@ -228,7 +228,7 @@ def test_terms_that_do_not_sum_are_a_bug_that_is_shown() -> None:
 
 def test_an_advantage_beyond_float32_is_an_error_not_an_infinity() -> None:
     b = Batch.of(groups=["q", "q"], tokens=[1, 1])
-    credit, _ = two_levels().assign(b, {"outcome": [Scored(1e300), Scored(0)], "path": [[Scored(0)], [Scored(0)]]})
+    credit, _ = two_levels().assign(b, {"outcome": [Scored(1e100), Scored(0)], "path": [[Scored(0)], [Scored(0)]]})
     with pytest.raises(LedgerMismatch, match="does not fit"):
         credit.padded()
 

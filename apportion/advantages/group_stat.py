@@ -21,13 +21,26 @@ from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
 from apportion.signal import Signal
 
-__all__ = ["Center", "GroupStatistics", "Key", "Scale", "Singleton", "Unit", "group_stat", "group_statistics"]
+__all__ = [
+    "LARGEST",
+    "Center",
+    "GroupStatistics",
+    "Key",
+    "Scale",
+    "Singleton",
+    "Unit",
+    "group_stat",
+    "group_statistics",
+]
 
 Key: TypeAlias = Literal["group", "batch"] | Tensor | Sequence[Hashable]
 Center: TypeAlias = Literal["none", "mean", "loo", "median"]
 Scale: TypeAlias = Literal["none", "std", "loo_std", "mad", "mean"]
 Unit: TypeAlias = Literal["element", "trajectory", "token"] | Tensor | Sequence[Hashable]
 Singleton: TypeAlias = Literal["zero", "raw", "raise"]
+
+# The square of a larger number is infinite in float64: its group would divide by infinity and earn a quiet 0.
+LARGEST = 1e150
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,7 +94,7 @@ def group_statistics(
         constant_tol: relative distance below which values are equal; default `x.resolution`.
 
     Raises:
-        InvalidArgument: an unknown name, a key of the wrong shape, or a negative tolerance.
+        InvalidArgument: a value beyond `LARGEST`, an unknown name, a key of the wrong shape, or a negative tolerance.
 
     Example:
         >>> from apportion.batch import Batch
@@ -100,6 +113,10 @@ def group_statistics(
     def total(values: Tensor) -> Tensor:
         return values.new_zeros(n).index_add(0, number, values)
 
+    beyond = torch.nonzero(known & (x.values.abs() > LARGEST)).flatten()[:10]
+    if beyond.numel():
+        expected = f"values of at most {LARGEST:g}; elements {beyond.tolist()} are beyond, and their squares overflow"
+        raise InvalidArgument("x", x.values[beyond].tolist(), expected)
     count = torch.bincount(number[known], minlength=n)
     mass = total(weight)
     mean = total(weight * x.values) / torch.where(mass > 0, mass, 1.0)

@@ -86,6 +86,12 @@ def test_far_from_zero_keeps_its_digits() -> None:
     assert group_stat(x).values.tolist() == [1.5, -0.5, -0.5, -0.5]
 
 
+def test_a_reward_whose_square_overflows_is_refused_instead_of_earning_nothing() -> None:
+    assert group_stat(rewards_signal([1e150, 0.0])).values.tolist() == pytest.approx([0.5**0.5, -(0.5**0.5)])
+    with pytest.raises(InvalidArgument, match=r"elements \[0, 2\] are beyond"):
+        group_stat(rewards_signal([1e200, 0.0, -1e151]))
+
+
 @pytest.mark.parametrize("level", [0.1, 0.7, 0.9, 1000.1])
 @pytest.mark.parametrize("n", [8, 16])
 def test_identical_rewards_are_exactly_zero(level: float, n: int) -> None:

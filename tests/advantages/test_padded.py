@@ -181,7 +181,7 @@ def test_statistics_of_coarse_rewards_are_not_coarse(dtype: torch.dtype) -> None
     assert (padded_advantages(tiny_eps, half, torch.ones(4, 1), ["q"] * 4, dtype=dtype) == 0).all()
 
 
-@pytest.mark.parametrize(("reward", "dtype"), [(1e300, torch.float32), (1e5, torch.float16)])
+@pytest.mark.parametrize(("reward", "dtype"), [(1e100, torch.float32), (1e5, torch.float16)])
 def test_an_advantage_that_does_not_fit_is_an_error_not_an_infinity(reward: float, dtype: torch.dtype) -> None:
     with pytest.raises(InvalidArgument, match="dtype"):
         padded_advantages(dr_grpo, [reward, -reward], torch.ones(2, 1), ["q", "q"], dtype=dtype)
