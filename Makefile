@@ -59,7 +59,7 @@ $(VENV)/.demo: $(BIN)/python $(METADATA)
 
 $(VENV)/.test: $(BIN)/python $(METADATA)
 	@echo "installing apportion, TRL, veRL and the test tools into $(VENV) (a few minutes the first time)"
-	@$(PIP) -e '.[demo,parquet,test,trl,verl]'
+	@$(PIP) -e '.[demo,math,parquet,rules,test,trl,verl]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.check: $(VENV)/.test

@@ -4,8 +4,11 @@
 
 - outcome: `outcome` of a column, a function, `exact`, `numeric`, `set_match`; `step_reward` of the environment
 - path: `path` of rules over each action and the state before it
+- commands: `runs`, `deletes`, `writes` and the like, from a parse of the shell; the proof of a restored folder
 - partial credit: `checks_passed`, `unit_tests`, `difference`, `reduce_turns`
 - shape of the reply: `tag_format`, `tool_calls`, `repetition`, `overlong`, `cosine_length`, `stop_properly`
+- checks of answers for `outcome`: `maths`, `json_match`, `schema_match`, `call_match`, `text_f1`, `text_equal`,
+  `choice_letter`, `game24`; as rewards of their own `written_in`, `text_pattern`
 - your own: `@reward`
 - combined: `a + b`, `0.5 * a`, `gate`, `first_of`, `clip`, `scoped`, `weighted_mean`, `passes`, `vector`
 - recorded and not trained on: `metric`
@@ -31,12 +34,42 @@ from apportion.rewards.predicates import Before, Predicate, predicate
 from apportion.rewards.repetition import repetition
 from apportion.rewards.rules import Rule, at_most, before, never_after, no_repeat, only_between, within
 from apportion.rewards.scope import scoped
+from apportion.rewards.shell import (
+    deletes,
+    discards_changes,
+    overwrites_unread,
+    reads_history,
+    restore_proof,
+    restores,
+    runs,
+    skips_hooks,
+    snapshot,
+    writes,
+)
 from apportion.rewards.steps import step_reward
 from apportion.rewards.structured import any_action, argument, called, state
 from apportion.rewards.temporal import happened, open_between, repeated
 from apportion.rewards.tool_call import tool_calls
 from apportion.rewards.turns import difference, reduce_turns
 from apportion.rewards.vector import Vector, vector
+from apportion.rewards.verifiers import (
+    TextVerifier,
+    Verifier,
+    call_match,
+    choice_letter,
+    final_answer,
+    game24,
+    json_match,
+    json_text,
+    marked_answer,
+    maths,
+    schema_match,
+    spoken,
+    text_equal,
+    text_f1,
+    text_pattern,
+    written_in,
+)
 
 __all__ = [
     "Before",
@@ -52,29 +85,41 @@ __all__ = [
     "Rule",
     "SelfCheck",
     "Summary",
+    "TextVerifier",
     "Truncated",
     "Vector",
+    "Verifier",
     "after",
     "any_action",
     "argument",
     "at_most",
     "before",
     "boxed",
+    "call_match",
     "called",
     "checks_passed",
+    "choice_letter",
     "clip",
     "constant_report",
     "cosine_length",
+    "deletes",
     "difference",
     "difficulty_weights",
+    "discards_changes",
     "exact",
+    "final_answer",
     "first_of",
+    "game24",
     "gate",
     "happened",
     "in_tag",
+    "json_match",
+    "json_text",
     "last_line",
     "last_number",
     "linear",
+    "marked_answer",
+    "maths",
     "metric",
     "never_after",
     "no_repeat",
@@ -85,27 +130,41 @@ __all__ = [
     "open_between",
     "outcome",
     "overlong",
+    "overwrites_unread",
     "parse_number",
     "passes",
     "path",
     "predicate",
     "reachable",
+    "reads_history",
     "reduce_turns",
     "repeated",
     "repetition",
+    "restore_proof",
+    "restores",
     "reward",
+    "runs",
+    "schema_match",
     "scoped",
     "self_check",
     "set_match",
+    "skips_hooks",
+    "snapshot",
+    "spoken",
     "state",
     "step_reward",
     "stop_properly",
     "summarise",
     "tag_format",
+    "text_equal",
+    "text_f1",
+    "text_pattern",
     "tool_calls",
     "unit_tests",
     "vector",
     "weighted_mean",
     "whole_text",
     "within",
+    "writes",
+    "written_in",
 ]

@@ -80,7 +80,7 @@ def _check(schema: object, where: str, root: object, depth: int) -> None:
             raise InvalidArgument(f"{where}.{keyword}", schema[keyword], "a list")
     if "pattern" in schema:
         Pattern(schema["pattern"])
-    if "$ref" in schema and _resolve(schema["$ref"], root) is None:
+    if "$ref" in schema and resolve(schema["$ref"], root) is None:
         raise InvalidArgument(f"{where}.$ref", schema["$ref"], "a definition of the same schema: '#/$defs/Name'")
     for keyword in ("properties", "$defs", "definitions"):
         for name, inner in dict(schema.get(keyword, {})).items():
@@ -115,7 +115,7 @@ def problems(value: object, schema: object, *, root: object = None, where: str =
         yield f"{here} is declared by something that is no schema"
         return
     if "$ref" in schema:
-        yield from problems(value, _resolve(schema["$ref"], root), root=root, where=where, depth=depth + 1)
+        yield from problems(value, resolve(schema["$ref"], root), root=root, where=where, depth=depth + 1)
     types = _types(schema)
     nullable = value is None and schema.get("nullable") is True
     if types and not nullable and not any(_TYPES[kind](value) for kind in types):
@@ -187,7 +187,13 @@ def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:
     return (kind,) if isinstance(kind, str) else tuple(kind)
 
 
-def _resolve(reference: object, root: object) -> object:
+def resolve(reference: object, root: object) -> object:
+    """What a `$ref` of a schema points at inside it; `None` when it points nowhere.
+
+    Example:
+        >>> resolve("#/$defs/Leg", {"$defs": {"Leg": {"type": "string"}}})
+        {'type': 'string'}
+    """
     if reference == "#":
         return root
     if not isinstance(reference, str) or not reference.startswith("#/"):

@@ -107,13 +107,23 @@ def tool_calls(
         >>> tool_calls(tools).observe([Trajectory(id="r0", group="q", turns=(turn,))])[0][0]
         Scored(value=0.5, evidence='1 of 2 calls valid; bad_arguments: ls: path is int, not string')
     """
-    if tools is None or isinstance(tools, Mapping):
-        return ToolCalls(tools, name, level)
-    declared: dict[str, Any] = {}
+    return ToolCalls(None if tools is None else declared(tools), name, level)
+
+
+def declared(tools: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Tools as `{name: JSON schema of the arguments}`; chat definitions are read, a mapping stays what it is.
+
+    Example:
+        >>> declared([{"type": "function", "function": {"name": "ls", "parameters": {"type": "object"}}}])
+        {'ls': {'type': 'object'}}
+    """
+    if isinstance(tools, Mapping):
+        return tools
+    schemas: dict[str, Any] = {}
     for index, definition in enumerate(tools):
         function = definition.get("function", definition) if isinstance(definition, Mapping) else None
         tool = function.get("name") if isinstance(function, Mapping) else None
-        if not isinstance(function, Mapping) or not isinstance(tool, str) or tool in declared:
+        if not isinstance(function, Mapping) or not isinstance(tool, str) or tool in schemas:
             raise InvalidArgument(f"tools[{index}]", definition, "a tool definition with a name of its own")
-        declared[tool] = function.get("parameters", function.get("input_schema", {}))
-    return ToolCalls(declared, name, level)
+        schemas[tool] = function.get("parameters", function.get("input_schema", {}))
+    return schemas
