@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
 from apportion.rewards.base import Role
-from apportion.rewards.predicates import Before
+from apportion.rewards.predicates import Before, Predicate
 from apportion.rewards.recorded import require_turns
 from apportion.rewards.rules import Rule
 from apportion.rewards.running import PerTrajectory
@@ -202,16 +202,22 @@ class _Run:
         where = (self.before.turn, position)
         violates = False if rule.violates is None else rule.violates.holds(action, self.before)
         if violates:
-            words = f"{_shown(action)}: {rule.violation_words}"
+            words = f"{_shown(action)}: {rule.violation_words}{self._because(rule.violates, action)}"
             return Finding(rule.name, "violation", *where, -rule.penalty, words)
         if violates is None:
-            return Finding(rule.name, "abstention", *where, 0.0, f"{_shown(action)}: cannot tell")
+            why = self._because(rule.violates, action)
+            return Finding(rule.name, "abstention", *where, 0.0, f"{_shown(action)}: cannot tell{why}")
         if rule.fulfils is None or not rule.fulfils.holds(action, self.before):
             return None
         if rule.max_credits is not None and self.paid[rule.name] >= rule.max_credits:
             return None
         self.paid[rule.name] += 1
-        return Finding(rule.name, "fulfilment", *where, rule.credit, f"{_shown(action)}: {rule.fulfilment_words}")
+        words = f"{_shown(action)}: {rule.fulfilment_words}{self._because(rule.fulfils, action)}"
+        return Finding(rule.name, "fulfilment", *where, rule.credit, words)
+
+    def _because(self, predicate: Predicate | None, action: Action) -> str:
+        told = "" if predicate is None else predicate.because(action, self.before)
+        return f" [{_arguments.brief(told, 400)}]" if told else ""
 
     def _take_in(self, action: Action) -> None:
         noticed = [(node, node.notice(action, self.before)) for node in self.temporal]

@@ -74,6 +74,11 @@ class Predicate(ABC):
     def holds(self, action: Action, before: Before) -> bool | None:
         """True, False, or None when it cannot tell."""
 
+    def because(self, action: Action, before: Before) -> str:
+        """What in the action decided, or why it cannot tell; "" where the question says it all."""
+        told = [child.because(action, before) for child in self.children]
+        return "; ".join(dict.fromkeys(part for part in told if part))
+
     def __and__(self, other: Predicate) -> Predicate:
         return AllOf((self, other)) if isinstance(other, Predicate) else NotImplemented
 

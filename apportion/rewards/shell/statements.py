@@ -1,0 +1,372 @@
+"""Walks the parse: lists, pipelines, branches, loops, redirections, down to single commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from apportion.rewards.shell.effects import Mode
+from apportion.rewards.shell.marks import UNKNOWN, plain
+from apportion.rewards.shell.parsing import source
+from apportion.rewards.shell.state import State, merge
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from apportion.rewards.shell.machine import Machine
+
+__all__ = ["Redirection", "Statements"]
+
+_QUIET = {"comment", "heredoc_body", "heredoc_end", "test_command", "variable_name", "file_descriptor"}
+_BLOCKS = {"program", "compound_statement", "do_group", "elif_clause", "else_clause"}
+_REDIRECTS = {"file_redirect", "heredoc_redirect", "herestring_redirect"}
+_TURNS = 64
+
+
+@dataclass(slots=True)
+class Redirection:
+    """Where a statement reads and writes."""
+
+    stdin: str | None = None
+    outputs: list[tuple[str, Mode]] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    pipes: list[Node] = field(default_factory=list)
+    after: list[Node] = field(default_factory=list)
+
+
+class Statements:
+    """Runs statements in a machine; every method returns what would be printed."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def run(self, node: Node, stdin: str | None) -> str:
+        """Runs one statement."""
+        machine = self.machine
+        machine.step()
+        kind = node.type
+        if kind in _QUIET or not node.is_named:
+            if kind == "test_command":
+                self._substitutions(node)
+                machine.status = None
+            return ""
+        with machine.deeper(), machine.at(node):
+            if kind in _BLOCKS:
+                return self._all(node.children, stdin)
+            if kind == "command":
+                return self._command(node, stdin, [])
+            if kind == "redirected_statement":
+                return self._redirected(node, stdin)
+            if kind == "list":
+                return self._list(node, stdin)
+            if kind == "pipeline":
+                return self._pipeline(node.named_children, stdin)
+            if kind == "negated_command":
+                printed = self._all(node.named_children, stdin)
+                machine.status = None if machine.status is None else not machine.status
+                return printed
+            if kind == "subshell":
+                with machine.subshell():
+                    return self._all(node.named_children, stdin)
+            if kind in ("variable_assignment", "variable_assignments", "declaration_command", "unset_command"):
+                return self._declare(node)
+            if kind == "function_definition":
+                name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+                if name is not None and body is not None:
+                    machine.state.functions[source(name)] = source(body)
+                return ""
+            if kind == "if_statement":
+                return self._if(node, stdin)
+            if kind == "case_statement":
+                return self._case(node, stdin)
+            if kind == "for_statement":
+                return self._for(node, stdin)
+            if kind in ("while_statement", "c_style_for_statement"):
+                return self._while(node, stdin)
+            if kind == "ERROR":
+                machine.report("unknown", f"does not parse as bash: {source(node)[:60]}")
+            return self._all(node.named_children, stdin)
+
+    def _all(self, nodes: Sequence[Node], stdin: str | None) -> str:
+        return "".join([self.run(child, stdin) for child in nodes])
+
+    def _substitutions(self, node: Node) -> None:
+        """Commands inside words of a statement that is nothing else."""
+        for child in node.named_children:
+            self.machine.step()
+            if child.type in ("command_substitution", "process_substitution"):
+                self.machine.captured(child)
+            else:
+                with self.machine.deeper():
+                    self._substitutions(child)
+
+    def _list(self, node: Node, stdin: str | None) -> str:
+        # A list leans to the left: walked down in a loop, so that long ones are not deep.
+        parts: list[tuple[str, Node]] = []
+        while node.type == "list":
+            self.machine.step()
+            right = node.children[-1]
+            operator = next((child.type for child in node.children if child.type in ("&&", "||")), ";")
+            parts.append((operator, right))
+            node = node.children[0]
+        printed = self.run(node, stdin)
+        for operator, right in reversed(parts):
+            printed += self._next(operator, right, stdin)
+        return printed
+
+    def _next(self, operator: str, right: Node, stdin: str | None) -> str:
+        status = self.machine.status
+        if status is not None and status is (operator == "||"):
+            return ""
+        if operator != "||":
+            return self.run(right, stdin)
+        # It ran only if the left failed; what follows mostly relies on the left.
+        with self._branch() as branch:
+            printed = self.run(right, stdin)
+        branch.join_into(self.machine)
+        self.machine.status = None
+        return printed
+
+    def _branch(self) -> _Branch:
+        return _Branch(self.machine)
+
+    def _pipeline(self, nodes: Sequence[Node], stdin: str | None) -> str:
+        for node in nodes:
+            with self.machine.subshell():
+                stdin = self.run(node, stdin)
+        return stdin or ""
+
+    def _if(self, node: Node, stdin: str | None) -> str:
+        machine = self.machine
+        marks = [child.type for child in node.children]
+        split = marks.index("then") if "then" in marks else len(marks)
+        self._all([child for child in node.children[:split] if child.is_named], stdin)
+        verdict = machine.status
+        body = [child for child in node.children[split:] if child.is_named]
+        other = [child for child in body if child.type in ("elif_clause", "else_clause")]
+        chosen = [child for child in body if child not in other]
+        if verdict is not None:
+            return self._all(chosen if verdict else other, stdin)
+        branches, printed = [], ""
+        for arm in (chosen, other):
+            with self._branch() as branch:
+                printed += self._all(arm, stdin)
+            branches.append(branch)
+        for branch in branches:
+            branch.join_into(machine)
+        machine.status = None
+        return printed and UNKNOWN
+
+    def _case(self, node: Node, stdin: str | None) -> str:
+        branches, printed = [], ""
+        for item in node.named_children:
+            if item.type == "case_item":
+                values = item.children_by_field_name("value")
+                with self._branch() as branch:
+                    printed += self._all([child for child in item.named_children if child not in values], stdin)
+                branches.append(branch)
+        for branch in branches:
+            branch.join_into(self.machine)
+        self.machine.status = None
+        return printed and UNKNOWN
+
+    def _for(self, node: Node, stdin: str | None) -> str:
+        machine = self.machine
+        name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        if name is None or body is None:
+            return self._all(node.named_children, stdin)
+        nodes = node.children_by_field_name("value")
+        values = machine.expander.words(nodes) if nodes else list(machine.state.arguments)
+        printed = ""
+        for value in values[:_TURNS] + ([UNKNOWN] if len(values) > _TURNS else []):
+            # A glob stands for each file it fits, so it stays a glob.
+            machine.state.assign(source(name), value)
+            printed += self.run(body, stdin)
+        return printed
+
+    def _while(self, node: Node, stdin: str | None) -> str:
+        machine = self.machine
+        before = machine.state.copy()
+        body = node.child_by_field_name("body")
+        printed = self._all([child for child in node.named_children if child != body], stdin)
+        if body is not None:
+            printed += self.run(body, stdin)
+        # Nobody knows how often: what one turn changes may be anything after more of them.
+        merge(machine.state, [before])
+        machine.status = None
+        return printed and UNKNOWN
+
+    def _declare(self, node: Node) -> str:
+        machine = self.machine
+        machine.status = True
+        if node.type == "unset_command":
+            for child in node.named_children:
+                machine.state.variables[source(child)] = ""
+                machine.state.functions.pop(source(child), None)
+            return ""
+        found = [node] if node.type == "variable_assignment" else node.named_children
+        for child in found:
+            if child.type == "variable_assignment":
+                self.assign(child)
+            elif child.type in ("word", "string", "raw_string", "concatenation"):
+                name, equals, value = machine.expander.text(child).partition("=")
+                if equals:
+                    machine.state.assign(name, value)
+        return ""
+
+    def assign(self, node: Node) -> tuple[str, str]:
+        """Carries out `name=value` and returns both."""
+        machine = self.machine
+        target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        name = source(target) if target is not None else ""
+        if value is not None and value.type == "array":
+            machine.state.assign(name, machine.expander.words(value.named_children))
+            return name, ""
+        text = machine.expander.text(value) if value is not None else ""
+        if "[" in name:
+            machine.state.assign(name.partition("[")[0], UNKNOWN)
+        elif any(child.type == "+=" for child in node.children):
+            old = machine.state.variables.get(name, UNKNOWN)
+            if isinstance(old, list):
+                machine.state.assign(name, [*old, text])
+            else:
+                machine.state.assign(name, old + text)
+        else:
+            machine.state.assign(name, text)
+        return name, text
+
+    def _command(self, node: Node, stdin: str | None, extra: list[str]) -> str:
+        machine = self.machine
+        assigned = [child for child in node.children if child.type == "variable_assignment"]
+        name = node.child_by_field_name("name")
+        redirects = [child for child in node.children if child.type in _REDIRECTS]
+        if name is None:
+            for child in assigned:
+                self.assign(child)
+            return self._piped(node, redirects, "", stdin)
+        written = source(name)
+        if written in machine.state.aliases and written not in machine.expanding:
+            rest = (node.text or b"")[name.end_byte - node.start_byte :].decode("utf-8", "replace")
+            machine.expanding.add(written)
+            try:
+                return machine.run_text(machine.state.aliases[written] + rest, stdin)
+            finally:
+                machine.expanding.discard(written)
+        kept = {source(child.children[0]): None for child in assigned}
+        before = {key: machine.state.variables.get(key) for key in kept}
+        env = tuple(self.assign(child) for child in assigned)
+        for key, value in before.items():
+            if value is None:
+                machine.state.variables.pop(key, None)
+            else:
+                machine.state.variables[key] = value
+        words = [name.named_children[0] if name.named_children else name, *node.children_by_field_name("argument")]
+        argv = machine.expander.words(words) + extra
+        where = self.redirected(redirects)
+        printed = machine.dispatch(argv + where.arguments, stdin if where.stdin is None else where.stdin, env)
+        return self._finish(where, printed)
+
+    def _redirected(self, node: Node, stdin: str | None) -> str:
+        body = node.child_by_field_name("body")
+        return self._piped(body, node.children_by_field_name("redirect"), None, stdin)
+
+    def _piped(self, body: Node | None, redirects: Sequence[Node], printed: str | None, stdin: str | None) -> str:
+        where = self.redirected(redirects)
+        stdin = stdin if where.stdin is None else where.stdin
+        if printed is None:
+            if body is None:
+                printed = ""
+            elif body.type == "command":
+                with self.machine.at(body):
+                    printed = self._command(body, stdin, where.arguments)
+            else:
+                printed = self.run(body, stdin)
+        return self._finish(where, printed)
+
+    def _finish(self, where: Redirection, printed: str) -> str:
+        for path, mode in where.outputs:
+            old = self.machine.state.files.get(path, UNKNOWN) if mode == "append" else ""
+            self.machine.state.keep(path, old + printed)
+        if where.outputs:
+            printed = ""
+        for pipe in where.pipes:
+            printed = self._pipeline(pipe.named_children, printed)
+        for index, node in enumerate(where.after):
+            if node.is_named:
+                printed += self._next(where.after[index - 1].type if index else ";", node, None)
+        return printed
+
+    def redirected(self, nodes: Sequence[Node]) -> Redirection:
+        """Reads redirections: reports what they read and write."""
+        where = Redirection()
+        for node in nodes:
+            with self.machine.at(node):
+                if node.type == "herestring_redirect":
+                    where.stdin = "".join(self.machine.expander.text(child) for child in node.named_children) + "\n"
+                elif node.type == "heredoc_redirect":
+                    self._heredoc(node, where)
+                else:
+                    self._file(node, where)
+        return where
+
+    def _heredoc(self, node: Node, where: Redirection) -> None:
+        start = next((child for child in node.children if child.type == "heredoc_start"), None)
+        bare = start is not None and not set(source(start)) & set("'\"\\")
+        tabs = any(child.type == "<<-" for child in node.children)
+        where.stdin = ""
+        for child in node.children:
+            if child.type == "heredoc_body":
+                text = self.machine.expander.body(child, expanded=bare)
+                where.stdin = "\n".join(line.lstrip("\t") for line in text.split("\n")) if tabs else text
+            elif child.type == "file_redirect":
+                self._file(child, where)
+            elif child.type == "pipeline":
+                where.pipes.append(child)
+            elif child.type in ("&&", "||") or (child.is_named and where.after and not where.after[-1].is_named):
+                where.after.append(child)
+            elif child.is_named and child.type not in ("heredoc_start", "heredoc_end", "file_descriptor"):
+                where.arguments.extend(self.machine.expander.words([child]))
+
+    def _file(self, node: Node, where: Redirection) -> None:
+        machine = self.machine
+        operator = next((child.type for child in node.children if not child.is_named), ">")
+        number = next((source(child) for child in node.children if child.type == "file_descriptor"), "")
+        targets = node.children_by_field_name("destination")
+        words = machine.expander.words(targets)
+        where.arguments.extend(words[1:])
+        if not words or (operator in (">&", "<&") and (words[0].isdigit() or words[0] == "-")):
+            return
+        path = machine.state.resolve(words[0])
+        if operator.startswith("<"):
+            machine.report("read", f"redirect reads {plain(path)}", path=path)
+            machine.state.seen.add(path)
+            where.stdin = machine.state.files.get(path, UNKNOWN)
+            return
+        mode: Mode = "append" if ">>" in operator else "replace"
+        machine.report("write", f"redirect {operator} writes {plain(path)}", path=path, mode=mode)
+        if number in ("", "1"):
+            where.outputs.append((path, mode))
+        else:
+            machine.state.keep(path, UNKNOWN)
+
+
+class _Branch:
+    """One of several ways: runs on a copy of the state."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.outside = machine.state
+        self.inside: State | None = None
+
+    def __enter__(self) -> _Branch:
+        self.machine.state = self.outside.copy()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.inside, self.machine.state = self.machine.state, self.outside
+
+    def join_into(self, machine: Machine) -> None:
+        """What the branches disagree about is unknown."""
+        if self.inside is not None:
+            merge(machine.state, [self.inside])
