@@ -15,6 +15,7 @@ trajectory was observed is `apportion.verdicts.Failed`, which is data too.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,6 +39,25 @@ def shorten(value: object, limit: int = _SHOWN) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}… ({len(text)} characters)"
 
 
+class _Shown:
+    """What is left of a value that cannot be sent to another process: how it looks."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _portable(value: object) -> object:
+    # An error that cannot be pickled reaches the parent process as a PicklingError, its message lost.
+    try:
+        pickle.dumps(value)
+    except Exception:  # noqa: BLE001 - pickling runs the value's own code
+        return _Shown(shorten(value))
+    return value
+
+
 class ApportionError(Exception):
     """Base of every exception raised by apportion itself."""
 
@@ -57,7 +77,7 @@ class InvalidArgument(ApportionError, ValueError):
         super().__init__(f"{argument}={shorten(value)}: expected {expected}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.argument, self.value, self.expected))
+        return (type(self), (self.argument, _portable(self.value), self.expected))
 
 
 class BadRow(ApportionError, ValueError):

@@ -12,6 +12,7 @@ policy learns to break its judge.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
@@ -46,9 +47,10 @@ class Scored:
     evidence: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.value, (int, float)) or not math.isfinite(self.value):
+        if not isinstance(self.value, (int, float)) or not abs(self.value) <= sys.float_info.max:
             raise InvalidArgument("value", self.value, "a finite number (use Failed(error) for an unknown one)")
         object.__setattr__(self, "value", float(self.value))
+        _check_text("evidence", self.evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,24 @@ class Abstained:
 
     reason: str
 
+    def __post_init__(self) -> None:
+        _check_text("reason", self.reason)
+
 
 @dataclass(frozen=True, slots=True)
 class Failed:
     """Observing went wrong for a cause outside the policy; the error is kept as text."""
 
     error: str
+
+    def __post_init__(self) -> None:
+        _check_text("error", self.error)
+
+
+def _check_text(argument: str, value: object) -> None:
+    # Verdicts are stored and replayed: an exception or a mapping here would break the file at the end of a run.
+    if not isinstance(value, str):
+        raise InvalidArgument(argument, value, "text")
 
 
 Verdict: TypeAlias = Scored | Abstained | Failed
@@ -98,9 +112,11 @@ def as_verdict(value: Any, *, source: str) -> Verdict:
         return value
     if value is None:
         return Abstained(f"{source} returned None")
-    if isinstance(value, str):
+    if isinstance(value, (str, bytes, bytearray)):
         return Failed(f"{source} returned the text {shorten(value)}, not a number")
     try:
+        # A tensor that requires a gradient warns when it is read; a verdict is data and has none.
+        value = value.detach() if hasattr(value, "detach") else value
         number = float(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return Failed(f"{source} returned {shorten(value)}, not a number")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable
 
 from apportion.errors import InvalidArgument, shorten
@@ -17,7 +17,7 @@ def number(argument: str, value: object, *, at_least: float | None = None, at_mo
     if at_most is not None:
         bounds.append(f"<= {at_most:g}")
     expected = "a finite number" + (f" {' and '.join(bounds)}" if bounds else "")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
         raise InvalidArgument(argument, value, expected)
     if (at_least is not None and value < at_least) or (at_most is not None and value > at_most):
         raise InvalidArgument(argument, value, expected)

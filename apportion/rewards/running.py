@@ -181,6 +181,8 @@ def ask(reward: Reward, trajectories: Sequence[Trajectory], limits: Limits) -> R
     """One reward's verdicts as rows, checked; an exception of the whole call fails every trajectory of it."""
     if not trajectories:
         return []
+    # A list that one reward sorts would put the verdicts of all others beside the wrong rollouts.
+    trajectories = tuple(trajectories)
     try:
         if isinstance(reward, Limited):
             answer = reward.observe_within(trajectories, limits)
@@ -212,7 +214,9 @@ async def attempt(answer: Awaitable[T], limits: Limits, *, file: str | None = No
         scope = asyncio.timeout(limits.timeout)
         try:
             async with scope:
-                return await answer
+                result = await answer
+            # A coroutine may swallow its cancellation and answer all the same.
+            return Failed(_late(limits.timeout)) if scope.expired() else result
         except ApportionError:
             raise
         except Exception as error:  # noqa: BLE001 - the same as in ask()

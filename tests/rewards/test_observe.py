@@ -336,6 +336,35 @@ def test_vectors_are_checked(parts: Any, weights: Any) -> None:
         vector(parts, weights=weights)
 
 
+def test_a_reward_that_sorts_its_rollouts_cannot_move_those_of_the_others() -> None:
+    class Sorting:
+        name, level = "sorting", Level.TRAJECTORY
+
+        def observe(self, trajectories: Any) -> list[Scored]:
+            trajectories.sort(key=lambda t: t.id)
+            return [Scored(0.0) for _ in trajectories]
+
+    rows = list(reversed(rollouts(3)))
+    before = list(rows)
+    with pytest.raises(ObserverFailing, match="no attribute 'sort'"):
+        observe([Sorting()], rows)
+    assert rows == before
+
+
+def test_a_late_answer_is_failed_even_where_its_cancellation_was_swallowed() -> None:
+    @reward(name="stubborn")
+    async def stubborn(trajectory: Trajectory) -> float:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return 1.0
+        return 1.0
+
+    assert observe([stubborn], rollouts(1), timeout=0.01, failure_limit=1.0) == {
+        "stubborn": [Failed("no answer within 0.01 s")]
+    }
+
+
 def test_rollouts_without_steps_are_not_an_error() -> None:
     seen = observe([fixed_turns("a")], [row("0")])
     assert seen == {"a": [[]]}
