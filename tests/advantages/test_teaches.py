@@ -63,3 +63,12 @@ def test_bad_streams_are_refused() -> None:
         teaches()
     with pytest.raises(InvalidArgument, match="same batch"):
         teaches(rewards_signal([1.0]), rewards_signal([1.0]))
+
+
+@pytest.mark.parametrize("scale_key", ["group", "batch"])
+def test_a_dead_group_is_dead_whatever_the_advantages_are_scaled_by(scale_key: str) -> None:
+    x = rewards_signal([1.0, 1.0, 0.0, 1.0], groups=list("aabb"))
+    assert group_statistics(x).constant.tolist() == [True, False]
+    used = grpo(x, scale_key=scale_key)  # type: ignore[arg-type]
+    assert used.values.tolist()[:2] == [0.0, 0.0]
+    assert teaches(used, level=Level.GROUP).tolist() == [False, True]
