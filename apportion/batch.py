@@ -141,13 +141,13 @@ class Batch:
         """
         labels = segments.checked_labels("groups", groups)
         size = len(labels)
-        names = tuple(ids) if ids is not None else tuple(str(i) for i in range(size))
-        if len(set(names)) != size:
-            twice = sorted({name for name in names if names.count(name) > 1})[:10] if size < 10_000 else "several"
-            raise InvalidArgument("ids", twice, f"{size} different ids, one per trajectory")
+        names = segments.checked_names("ids", map(str, range(size)) if ids is None else ids, size)
         turn_counts = segments.checked_lengths("turns", [1] * size if turns is None else turns, size)
         n_turns, device = int(turn_counts.sum()), turn_counts.device
         token_counts = None if tokens is None else segments.checked_lengths("tokens", tokens, n_turns)
+        endings = list(status or ["terminated"] * size)
+        if unknown := sorted(map(str, {*endings} - {*STATUSES})):
+            raise InvalidArgument("status", unknown[:10], f"one of {', '.join(STATUSES)} each")
         number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
         made = cls(
             ids=names,
@@ -159,13 +159,15 @@ class Batch:
             gaps=segments.checked_lengths("gaps", turn_counts.new_zeros(n_turns) if gaps is None else gaps, n_turns),
             positions=positions,
             own=own,
-            status=torch.tensor([STATUSES.index(s) for s in status or ["terminated"] * size], device=device),
+            status=torch.tensor([STATUSES.index(s) for s in endings], device=device),
             token_columns=dict(token_columns or {}),
         )
         per_token = {"positions": positions, "own": own, **made.token_columns}
         wrong = [f"{k} {len(v)}" for k, v in per_token.items() if v is not None and len(v) != made.n_tokens]
         if wrong or made.status.numel() != size:
             raise InvalidArgument("lengths", wrong or len(status or ()), f"{made.n_tokens} per token, {size} statuses")
+        if positions is not None:
+            segments.checked_rising("positions", positions, made.owner(Level.TOKEN, Level.TRAJECTORY))
         return made
 
     @classmethod

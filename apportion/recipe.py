@@ -23,6 +23,7 @@ from apportion.batch import STATUSES, Batch
 from apportion.errors import InvalidArgument, LedgerMismatch, MissingInput, RecipeRefused
 from apportion.rewards import Reward, observe
 from apportion.rollouts import Level, Trajectory
+from apportion.segments import checked_door
 from apportion.signal import Signal
 from apportion.verdicts import Verdict
 
@@ -67,9 +68,10 @@ class Credit:
         """[B, width] advantages for a trainer, exactly 0 on every token outside the loss.
 
         Raises:
+            InvalidArgument: a `dtype` of whole numbers.
             LedgerMismatch: an advantage too large for `dtype`.
         """
-        door = self.advantages.values.to(dtype)
+        door = self.advantages.values.to(checked_door(dtype))
         if not bool(torch.isfinite(door).all()):
             raise LedgerMismatch(
                 f"an advantage of {float(self.advantages.values.abs().max()):.3g} does not fit {dtype}"

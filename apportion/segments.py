@@ -7,7 +7,8 @@ owners   0 0 0   1   2 2
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -19,10 +20,13 @@ from apportion.errors import InvalidArgument
 
 __all__ = [
     "PoolHow",
+    "checked_door",
     "checked_labels",
     "checked_lengths",
+    "checked_names",
     "checked_numbers",
     "checked_positions",
+    "checked_rising",
     "gather_segments",
     "owners",
     "pool",
@@ -181,10 +185,21 @@ def checked_labels(name: str, value: Sequence[object]) -> list[str]:
     """
     if not len(value):
         raise InvalidArgument(name, value, "at least one trajectory")
-    lost = [i for i, one in enumerate(value) if one is None or (isinstance(one, float) and math.isnan(one))]
+    # A tensor is printed with four digits: read as text, two ids that differ in the fifth would be one group.
+    plain = [one.item() if isinstance(one, (Tensor, np.generic)) and one.ndim == 0 else one for one in value]
+    lost = [i for i, one in enumerate(plain) if one is None or (isinstance(one, float) and math.isnan(one))]
     if lost:
         raise InvalidArgument(name, lost[:10], "an id at every position; None or NaN stands at these")
-    return [str(one) for one in value]
+    return [str(one) for one in plain]
+
+
+def checked_names(name: str, value: Iterable[str], size: int) -> tuple[str, ...]:
+    """So many different names, or `InvalidArgument` that lists those given twice."""
+    names = tuple(value)
+    if len(names) != size or len(set(names)) != size:
+        twice = [one for one, times in Counter(names).items() if times > 1][:10]
+        raise InvalidArgument(name, twice or len(names), f"{size} different ids, one per trajectory")
+    return names
 
 
 def checked_lengths(name: str, value: Tensor | Sequence[int], size: int) -> Tensor:
@@ -211,8 +226,28 @@ def checked_numbers(name: str, value: Sequence[float | None] | npt.ArrayLike | T
         array = np.asarray(value)
         # None makes an array of objects; as numbers it is NaN.
         return torch.as_tensor(array.astype(np.float64) if array.dtype == object else array)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(name, value, "numbers or None, in rows of equal length") from None
+
+
+def checked_door(dtype: torch.dtype) -> torch.dtype:
+    """The type that advantages leave in: whole numbers would turn 0.7 into a quiet 0."""
+    if not dtype.is_floating_point:
+        raise InvalidArgument("dtype", str(dtype), "a floating-point type")
+    return dtype
+
+
+def checked_rising(name: str, value: Tensor, owner: Tensor) -> Tensor:
+    """int64[N] offsets that rise inside every segment, from 0, or `InvalidArgument` that lists those that do not.
+
+    A token that stood before its neighbour would be padded onto the place of another one.
+    """
+    wrong = value < 0
+    wrong[1:] |= (owner[1:] == owner[:-1]) & (value[1:] <= value[:-1])
+    if bool(wrong.any()):
+        where = torch.nonzero(wrong).flatten()[:10].tolist()
+        raise InvalidArgument(name, where, "offsets that rise inside a trajectory, from 0; these do not")
+    return value
 
 
 def checked_positions(name: str, value: Tensor | Sequence[int], size: int) -> Tensor:

@@ -170,6 +170,13 @@ def test_group_ids_that_read_the_same_are_one_group() -> None:
     assert Batch.of(groups=[1, "1", np.int64(1)]).group.tolist() == [0, 0, 0]
 
 
+def test_group_ids_in_a_tensor_are_its_numbers() -> None:
+    assert Batch.of(groups=torch.tensor([7, 8, 7])).group_ids == ("7", "8")
+    assert Batch.of(groups=[torch.tensor(7), np.int64(7), 7]).group_ids == ("7",)
+    # Printed with four digits these two are one.
+    assert len(Batch.of(groups=torch.tensor([1.00001, 1.00002], dtype=torch.float64)).group_ids) == 2
+
+
 def test_text_only_rollouts_end_at_turns() -> None:
     batch = Batch.pack([Trajectory(id="t", group="q", turns=(Turn(text="hi"), Turn(text="bye")))])
     assert (batch.finest, batch.has_tokens, batch.size(Level.TURN)) == (Level.TURN, False, 2)
@@ -198,6 +205,11 @@ def test_token_and_text_rollouts_do_not_mix() -> None:
         lambda: Batch.of(groups=["a"], turns=[-1]),
         lambda: Batch.of(groups=["a"], tokens=[2], own=torch.tensor([True])),
         lambda: Batch.of(groups=["a", "b"], status=["terminated"]),
+        lambda: Batch.of(groups=["a", "b"], status=["terminated", "done"]),
+        lambda: Batch.of(groups=["a"], tokens=[2], positions=torch.tensor([1, 0])),
+        lambda: Batch.of(groups=["a"], tokens=[2], positions=torch.tensor([1, 1])),
+        lambda: Batch.of(groups=["a", "b"], tokens=[1, 1], positions=torch.tensor([0, -1])),
+        lambda: Batch.of(groups=np.array([1.0, np.nan], dtype=np.float32)),
         lambda: Batch.from_mask(torch.ones(2, 3), ["a"]),
         lambda: Batch.of(groups=["a"], tokens=[3]).pad(torch.ones(3), width=2),
         lambda: Batch.of(groups=["a"], tokens=[3]).unpad(torch.ones(1, 2)),

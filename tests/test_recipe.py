@@ -231,6 +231,8 @@ def test_an_advantage_beyond_float32_is_an_error_not_an_infinity() -> None:
     credit, _ = two_levels().assign(b, {"outcome": [Scored(1e100), Scored(0)], "path": [[Scored(0)], [Scored(0)]]})
     with pytest.raises(LedgerMismatch, match="does not fit"):
         credit.padded()
+    with pytest.raises(InvalidArgument, match="floating-point"):
+        credit.padded(dtype=torch.int32)
 
 
 def test_diagnostics_tell_dead_groups_and_what_is_missing() -> None:

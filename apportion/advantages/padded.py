@@ -13,7 +13,7 @@ from torch import Tensor
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
-from apportion.segments import checked_numbers
+from apportion.segments import checked_door, checked_numbers
 from apportion.signal import Signal
 
 __all__ = ["Estimator", "MaskedRewards", "padded_advantages"]
@@ -79,7 +79,7 @@ def padded_advantages(
         wanted = f"shape {tuple(mask.shape)}" + (f" or {tuple(mask.shape[:1])}" if level == "trajectory" else "")
         raise InvalidArgument("rewards", tuple(rewards.shape), wanted)
     made = estimator(x).spread(Level.TOKEN)
-    door = made.values.to(dtype)
+    door = made.values.to(checked_door(dtype))
     if not bool(torch.isfinite(door).all()):
         raise InvalidArgument("dtype", str(dtype), f"one that holds {float(made.values.abs().max()):.3g}")
     return made.batch.pad(door, width=mask.shape[1])

@@ -187,6 +187,11 @@ def test_an_advantage_that_does_not_fit_is_an_error_not_an_infinity(reward: floa
         padded_advantages(dr_grpo, [reward, -reward], torch.ones(2, 1), ["q", "q"], dtype=dtype)
 
 
+def test_advantages_do_not_leave_as_whole_numbers() -> None:
+    with pytest.raises(InvalidArgument, match="a floating-point type"):
+        padded_advantages(grpo, [1.0, 0.0], torch.ones(2, 1), ["q", "q"], dtype=torch.int64)
+
+
 def test_groups_match_the_rows() -> None:
     with pytest.raises(InvalidArgument, match="mask"):
         padded_advantages(grpo, [1.0, 0.0], PAIR, ["q"])
