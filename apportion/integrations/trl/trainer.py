@@ -171,14 +171,16 @@ class CreditMixin:
                 failure_limit=1.0,
             )
         except MissingInput as error:
-            if self.environments is None or any(turn.columns for t in rollouts for turn in t.turns):
+            if "turn column" not in error.missing or any(turn.columns for t in rollouts for turn in t.turns):
                 raise
-            raise MissingInput(
-                error.needed_by,
-                error.missing,
-                f"{error.how}. No call reached an environment in this batch: give it `turn_columns`, one mapping per "
-                "call, and `turn_defaults`, the columns of a turn without a call",
-            ) from error
+            where = "a rollout_func returns them as `turn_columns`, one mapping per turn"
+            if self.environments is not None:
+                where = (
+                    "no call reached an environment in this batch: give it `turn_columns`, one mapping per call, and "
+                    "`turn_defaults`, the columns of a turn without a call"
+                )
+            how = f"{error.how}. In TRL {where}; rules over the calls need none: recipe_args={{'rules': 'rules.py'}}"
+            raise MissingInput(error.needed_by, error.missing, how) from error
 
     def _padded(self, credit: Credit, rows: int, width: int) -> Tensor:
         """float32[rows, width]: the advantages of this rank's rows, 0 on every token outside the loss."""

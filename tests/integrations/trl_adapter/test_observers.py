@@ -111,6 +111,12 @@ def test_rewards_that_all_gave_none_stop_training_too(tmp_path: Path) -> None:
         trainer(tmp_path, recipe="grpo", recipe_args={"reward": "score"}).train()
 
 
+def test_a_recipe_that_needs_turn_columns_says_where_they_come_from(tmp_path: Path) -> None:
+    made = trainer(tmp_path, recipe="rlvp", rollout_func=None, max_completion_length=4)
+    with pytest.raises(MissingInput, match=r"a turn column 'violations'.*rollout_func.*recipe_args=\{'rules'"):
+        made.train()
+
+
 def test_observers_are_asked_once_per_generation(tmp_path: Path) -> None:
     asked: list[int] = []
 

@@ -203,6 +203,32 @@ def test_what_the_environment_pays_per_call_can_drive_alone(tmp_path: Path) -> N
     assert by_turn == pytest.approx([11 - 4.4, 10 - 4.4, -4.4, 1 - 4.4, -4.4])
 
 
+def test_rules_see_every_tool_call(tmp_path: Path) -> None:
+    """The environment records nothing for them; a call at the limit of rounds did not happen."""
+    rules = tmp_path / "rules.py"
+    rules.write_text(
+        "from apportion.rewards import before, called\n"
+        'rules = [before(called("cat"), called("edit"), same="path", name="read_first")]\n'
+    )
+    made = scripted(
+        tmp_path,
+        [
+            [call("edit", path="a.py"), call("cat", path="b.py"), call("edit", path="b.py"), call("edit", path="c.py")],
+            ["x"],
+        ],
+        environment_factory=TerminalTools,
+        reward_funcs=[],
+        recipe_args={"rules": str(rules)},
+        max_tool_calling_iterations=3,
+    )
+    credit = made.last_credit
+    assert credit is not None
+    violations, fulfilments = credit.rewards["violations"], credit.rewards["fulfilments"]
+    assert violations.values.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert violations.known.tolist() == [True, True, True, False, True]
+    assert fulfilments.values.tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
+
+
 def test_a_batch_in_which_nobody_calls(tmp_path: Path) -> None:
     """An environment that says what a turn without a call counts goes on; another is told how to."""
     quiet = scripted(tmp_path, [["a"], ["b"]], environment_factory=TerminalTools, reward_funcs=[])
