@@ -139,15 +139,12 @@ class Batch:
             >>> [b.size(level) for level in Level]
             [9, 3, 2, 1]
         """
-        labels = segments.checked_labels("groups", groups)
-        size = len(labels)
+        size = len(labels := segments.checked_labels("groups", groups))
         names = segments.checked_names("ids", map(str, range(size)) if ids is None else ids, size)
         turn_counts = segments.checked_lengths("turns", [1] * size if turns is None else turns, size)
         n_turns, device = int(turn_counts.sum()), turn_counts.device
         token_counts = None if tokens is None else segments.checked_lengths("tokens", tokens, n_turns)
-        endings = list(status or ["terminated"] * size)
-        if unknown := sorted(map(str, {*endings} - {*STATUSES})):
-            raise InvalidArgument("status", unknown[:10], f"one of {', '.join(STATUSES)} each")
+        endings = segments.checked_codes("status", status or ["terminated"] * size, STATUSES)
         number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
         made = cls(
             ids=names,
@@ -159,7 +156,7 @@ class Batch:
             gaps=segments.checked_lengths("gaps", turn_counts.new_zeros(n_turns) if gaps is None else gaps, n_turns),
             positions=positions,
             own=own,
-            status=torch.tensor([STATUSES.index(s) for s in endings], device=device),
+            status=torch.tensor(endings, device=device),
             token_columns=dict(token_columns or {}),
         )
         per_token = {"positions": positions, "own": own, **made.token_columns}
@@ -304,8 +301,7 @@ class Batch:
     def pad(self, values: Tensor, *, width: int | None = None, fill: float = 0.0) -> Tensor:
         """Token values [N] as a padded [B, width] tensor, `fill` at every token that the policy did not write."""
         width = int(self.response_lengths.max()) if width is None else width
-        rows = self._need_width(width)
-        return values.new_full((len(self), width), fill).index_put((rows, self.offsets), values)
+        return values.new_full((len(self), width), fill).index_put((self._need_width(width), self.offsets), values)
 
     def unpad(self, padded: Tensor) -> Tensor:
         """The policy tokens' values [N] of a padded [B, T] tensor; what lies on other tokens is not looked at."""

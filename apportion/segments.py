@@ -20,6 +20,7 @@ from apportion.errors import InvalidArgument
 
 __all__ = [
     "PoolHow",
+    "checked_codes",
     "checked_door",
     "checked_labels",
     "checked_lengths",
@@ -200,6 +201,15 @@ def checked_names(name: str, value: Iterable[str], size: int) -> tuple[str, ...]
         twice = [one for one, times in Counter(names).items() if times > 1][:10]
         raise InvalidArgument(name, twice or len(names), f"{size} different ids, one per trajectory")
     return names
+
+
+def checked_codes(name: str, value: Sequence[str], names: Sequence[str]) -> list[int]:
+    """The number of every name, or `InvalidArgument` that lists the unknown ones."""
+    number = {one: i for i, one in enumerate(names)}
+    unknown = sorted({str(one) for one in value if one not in number})
+    if unknown:
+        raise InvalidArgument(name, unknown[:10], f"one of {', '.join(names)} each")
+    return [number[one] for one in value]
 
 
 def checked_lengths(name: str, value: Tensor | Sequence[int], size: int) -> Tensor:
