@@ -16,6 +16,7 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 from typing import Any
 
@@ -42,20 +43,23 @@ class _Worker:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         # One thread each: they share the cores, and every thread of a numerical library reserves memory.
         env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=env,
-            encoding="utf-8",
-        )
-        self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=self._read, daemon=True).start()
-        # Loading the libraries is not part of anybody's time limit.
-        if self._next(_START) != "ready":
-            self.close()
-            raise WorkerError("the worker process did not start")
+        with tempfile.TemporaryFile() as complaints:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", _MODULE],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                env=env,
+                encoding="utf-8",
+            )
+            self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+            threading.Thread(target=self._read, daemon=True).start()
+            # Loading the libraries is not part of anybody's time limit.
+            if self._next(_START) != "ready":
+                self.close()
+                complaints.seek(0)
+                last = complaints.read().decode(errors="replace").strip().rsplit("\n", 1)[-1]
+                raise WorkerError(f"the worker process did not start: {last[-300:] or 'it said nothing'}")
 
     def _read(self) -> None:
         assert self.process.stdout is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import sys
 from typing import Any
@@ -54,13 +55,16 @@ def main() -> None:
     answer({"gold": "x+1", "answer": "1+x"})
     replies.write("ready\n")
     replies.flush()
-    for line in sys.stdin:
-        request = json.loads(line)
-        set_alarm(math.ceil(request["limit"]) + _GRACE)
-        result = answer(request["work"])
-        set_alarm(0)
-        replies.write(json.dumps(result) + "\n")
-        replies.flush()
+    # From here on complaints have no reader, and warnings about every answer would fill a disk.
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        sys.stdout = sys.stderr = nowhere
+        for line in sys.stdin:
+            request = json.loads(line)
+            set_alarm(math.ceil(request["limit"]) + _GRACE)
+            result = answer(request["work"])
+            set_alarm(0)
+            replies.write(json.dumps(result) + "\n")
+            replies.flush()
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ def test_what_was_only_thought_is_not_said(text: str, left: str) -> None:
         (r"\boxed{3} or \boxed{7}", None, None),
         (r"either \boxed{3} or maybe \boxed{7}", None, None),
         (r"\boxed{3} / \boxed{7}", None, None),
+        (r"\boxed{3}, or rather \boxed{7}", "7", "7"),
         (r"\boxed{3} or, written out, \boxed{3}", "3", "3"),
         (r"$\boxed{3}$ and $\boxed{7}$", "3, 7", "3, 7"),
         (r"\boxed{1}. \boxed{3}, \boxed{7}", "3, 7", "3, 7"),

@@ -122,6 +122,13 @@ def test_defaults_stand_for_what_is_left_out(form: Any) -> None:
     assert check.verify(gold=[said], calls=[F1]).value == 1  # type: ignore[union-attr]
 
 
+def test_what_may_be_left_out_may_have_another_default() -> None:
+    check = call_match(order="parallel", form="alternatives", tools=TOOLS)
+    wanted = [{"f": {"x": [1], "unit": ["F", ""]}}]
+    for made, value in [(F1, 1), (call("f", x=1, unit="F"), 1), (call("f", x=1, unit="C"), 0)]:
+        assert check.verify(gold=wanted, calls=[made]).value == value, made  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(
     ("form", "reference"),
     [

@@ -21,6 +21,8 @@ from apportion.rewards import (
     self_check,
     text_equal,
     text_f1,
+    text_pattern,
+    written_in,
 )
 from apportion.rollouts import Trajectory, Turn
 from apportion.verdicts import Failed, Scored
@@ -67,6 +69,12 @@ def test_pickled_and_in_threads_it_says_the_same(name: str) -> None:
     with ThreadPoolExecutor(4) as threads:
         together = list(threads.map(again, [right, wrong] * 4))
     assert together == alone * 4
+
+
+@pytest.mark.parametrize("part", [written_in("Latin"), text_pattern(r"\bOslo\b")])
+def test_rewards_of_their_own_pickle(part: Any) -> None:
+    rollout = said("Oslo Ж")
+    assert pickle.loads(pickle.dumps(part)).observe([rollout]) == part.observe([rollout])
 
 
 @pytest.mark.parametrize("name", CASES)

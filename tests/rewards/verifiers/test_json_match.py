@@ -77,6 +77,7 @@ def test_the_order_of_arrays_is_declared() -> None:
         assert isinstance(verdict, Scored)
         assert verdict.value == value
     assert not equal([1, 1, 2], [1, 2, 2], arrays="unordered")
+    assert not equal([1, 0], [True, False])
     with pytest.raises(InvalidArgument, match="arrays"):
         json_match(arrays="any")  # type: ignore[arg-type]
 

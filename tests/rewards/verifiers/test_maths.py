@@ -33,6 +33,7 @@ def verified(gold: object, reply: str, **options: Any) -> Verdict:
         ("11/4", "2 3/4", 1),
         ("-11/4", r"-2\frac{3}{4}", 1),
         ("10", "4 10/3", "?"),
+        ("22/3", r"4\frac{10}{3}", "?"),
         ("12", "1 2", "?"),
         ("5", "five", "?"),
         ("12", "12 apples", "?"),
@@ -221,16 +222,16 @@ def test_a_worker_thread_sees_what_the_main_thread_sees() -> None:
     assert seen == [check.verify(gold=r"$\frac{1}{3}$", answer=r"\boxed{2/6}")] == [Scored(1.0, "right_answer: '2/6'")]
 
 
-def test_a_tower_runs_out_of_time_and_the_next_answer_is_judged() -> None:
+def test_a_tower_runs_out_of_time_between_answers_that_are_judged() -> None:
     tower, seen = r"\boxed{7^{7^{7^{7}}}}", []
-    check = maths(timeout=0.2)
-    thread = threading.Thread(target=lambda: seen.append(check.verify(gold="9", answer=tower)))
+    rollouts = [said(text, id=text, reference="2^2") for text in (r"\boxed{4}", tower, r"\boxed{8/2}")]
+    check = outcome(maths(timeout=0.5))
+    thread = threading.Thread(target=lambda: seen.extend(check.observe(rollouts)))  # type: ignore[arg-type]
     thread.start()
-    thread.join(timeout=60)
-    assert seen == [Failed("timeout: no result within 0.2 s on '7^{7^{7^{7}}}'")]
-    assert verified("4", r"\boxed{2^2}") == Scored(1.0, "right_answer: '2^2'")
-    paid = verified("9", tower, timeout=0.2, undecided="zero")
-    assert paid == Scored(0.0, "timeout: no result within 0.2 s on '7^{7^{7^{7}}}'")
+    thread.join(timeout=120)
+    late = "timeout: no result within 0.5 s on '7^{7^{7^{7}}}'"
+    assert seen == [Scored(1.0, "right_answer: '4'"), Failed(late), Scored(1.0, "right_answer: '8/2'")]
+    assert verified("9", tower, timeout=0.5, undecided="zero") == Scored(0.0, late)
 
 
 def test_very_long_answers_are_wrong_without_being_read() -> None:

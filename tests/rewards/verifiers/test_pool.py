@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from apportion.errors import InvalidArgument
+from apportion.rewards.verifiers import pool
 from apportion.rewards.verifiers.pool import WorkerError, Workers, WorkerTimeout, shared_workers
 
 SUM = {"gold": "2x", "answer": "x+x"}
@@ -80,6 +81,12 @@ def test_a_closed_pool_starts_again() -> None:
     workers.close()
     assert workers.ask(SUM, timeout=20)["status"] == "right"
     workers.close()
+
+
+def test_a_worker_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_MODULE", "apportion.no_such_module")
+    with pytest.raises(WorkerError, match=r"did not start: .*No module named apportion\.no_such_module"):
+        Workers().ask(SUM, timeout=20)
 
 
 def test_one_pool_per_process() -> None:
