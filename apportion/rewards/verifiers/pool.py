@@ -129,7 +129,10 @@ class Workers:
         """
         worker = self._free.get()
         try:
-            if worker is None or worker.process.poll() is not None:
+            if worker is not None and worker.process.poll() is not None:
+                worker.close()
+                worker = None
+            if worker is None:
                 worker = _Worker()
             answer: dict[str, Any] = json.loads(worker.ask(json.dumps({"limit": timeout, "work": request}), timeout))
         except BaseException:
