@@ -12,7 +12,7 @@ steps, takeovers and hand-appended end tokens). A trajectory may carry text only
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal, TypeAlias, get_args
@@ -73,6 +73,10 @@ class Turn:
         reward: the environment's own reward for this step; None = it gave none.
         executed: False when the move never reached the environment (cut off, rejected).
         columns: anything else recorded for this turn.
+
+    Raises:
+        InvalidArgument: text or an observation that is no text, actions that are no `Action`, a span that is not two
+            whole numbers, a reward that is no number, or columns that are no mapping.
     """
 
     text: str = ""
@@ -82,6 +86,32 @@ class Turn:
     reward: float | None = None
     executed: bool = True
     columns: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("text", "observation"):
+            _check(name, getattr(self, name), str, "text")
+        object.__setattr__(self, "actions", _tuple("actions", self.actions, Action))
+        _check("columns", self.columns, Mapping, "a mapping")
+        if self.reward is not None:
+            _check("reward", self.reward, (int, float, np.number), "a number, or None where the environment gave none")
+        if self.span is not None:
+            whole = all(isinstance(bound, (int, np.integer)) for bound in self.span)
+            if len(self.span) != 2 or not whole:
+                raise InvalidArgument("span", self.span, "[start, stop) as two whole numbers")
+
+
+def _check(argument: str, value: object, kind: type | tuple[type, ...], expected: str) -> None:
+    if not isinstance(value, kind):
+        raise InvalidArgument(argument, value, expected)
+
+
+def _tuple(argument: str, value: Any, kind: type) -> tuple[Any, ...]:
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        raise InvalidArgument(argument, value, f"a list of {kind.__name__}")
+    made = tuple(value)
+    for one in made:
+        _check(argument, one, kind, f"a list of {kind.__name__}")
+    return made
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -139,10 +169,18 @@ class Trajectory:
                 raise InvalidArgument(name, getattr(self, name), "a non-empty string")
         if self.status not in get_args(Status):
             raise InvalidArgument("status", self.status, f"one of {', '.join(get_args(Status))}")
+        if self.error is not None:
+            _check("error", self.error, str, "text")
         if self.error is not None and self.status != "aborted":
             raise InvalidArgument("status", self.status, f"'aborted', since an error was recorded: {self.error[:80]!r}")
-        object.__setattr__(self, "turns", tuple(self.turns))
-        object.__setattr__(self, "messages", tuple(self.messages))
+        if self.step is not None:
+            whole = isinstance(self.step, (int, np.integer)) and not isinstance(self.step, bool)
+            if not whole or not -(2**63) <= self.step < 2**63:
+                raise InvalidArgument("step", self.step, "a whole number of 64 bits, or None")
+            object.__setattr__(self, "step", int(self.step))
+        _check("columns", self.columns, Mapping, "a mapping")
+        object.__setattr__(self, "turns", _tuple("turns", self.turns, Turn))
+        object.__setattr__(self, "messages", _tuple("messages", self.messages, Mapping))
         if self.response_ids is None:
             given = [n for n in ("policy", "own", "behaviour_logps", "policy_version") if getattr(self, n) is not None]
             if given:

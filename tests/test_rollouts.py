@@ -102,12 +102,46 @@ def test_own_outside_policy_is_refused() -> None:
         ({"response_ids": [1, 2], "turns": [Turn(span=(1, 2)), Turn(span=(0, 1))]}, "span"),
         ({"response_ids": [1, 2], "turns": [Turn(span=(0, 2)), Turn(span=(1, 2))]}, "span"),
         ({"response_ids": [1, 2], "turns": [Turn(span=(0, 1)), Turn()]}, "turns"),
+        ({"step": 1.5}, "step"),
+        ({"step": True}, "step"),
+        ({"step": 2**63}, "step"),
+        ({"turns": [{"text": "look"}]}, "turns"),
+        ({"turns": None}, "turns"),
+        ({"turns": "look"}, "turns"),
+        ({"messages": "hello"}, "messages"),
+        ({"messages": ["hello"]}, "messages"),
+        ({"columns": [1]}, "columns"),
+        ({"error": 5, "status": "aborted"}, "error"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(fields: dict[str, object], named: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         rollout(**fields)
     assert caught.value.argument == named
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"text": 5}, "text"),
+        ({"observation": None}, "observation"),
+        ({"actions": "ls"}, "actions"),
+        ({"actions": [{"name": "ls"}]}, "actions"),
+        ({"span": (0, 1, 2)}, "span"),
+        ({"span": (0, 1.0)}, "span"),
+        ({"reward": "high"}, "reward"),
+        ({"columns": None}, "columns"),
+    ],
+)
+def test_what_no_turn_can_be_is_refused_by_name(fields: dict[str, object], named: str) -> None:
+    """Here and not when the file that was written is read: by then the rollouts are gone."""
+    with pytest.raises(InvalidArgument) as caught:
+        Turn(**fields)  # type: ignore[arg-type]
+    assert caught.value.argument == named
+
+
+def test_steps_from_arrays_are_numbers() -> None:
+    assert type(rollout(step=np.int64(3)).step) is int
 
 
 def test_two_turns_without_an_observation_between_them_need_the_turn_table() -> None:
