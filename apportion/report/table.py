@@ -22,6 +22,8 @@ __all__ = ["Rows", "Table", "collect"]
 
 STATUSES = ("terminated", "truncated", "aborted")
 MAX_CATEGORIES = 8
+# A file in which every rollout has score columns of its own would cost rollouts times columns.
+MAX_COMPONENTS = 64
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -161,7 +163,8 @@ class Rows:
             looks_it = full in self.components or (
                 not self.components and full != self.reward_field and _looks_like_part(name)
             )
-            if looks_it and (entry is None or isinstance(entry, (int, float))):
+            room = full in self._parts or full in self.components or len(self._parts) < MAX_COMPONENTS
+            if looks_it and room and (entry is None or isinstance(entry, (int, float))):
                 rows, values = self._parts.setdefault(full, (_ints(), array("d")))
                 verdict = as_verdict(entry, source=full)
                 if isinstance(verdict, Scored):

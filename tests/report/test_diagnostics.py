@@ -17,6 +17,7 @@ from apportion.errors import InvalidArgument
 from apportion.report.diagnostics import Audit, audit
 from apportion.report.findings import SEVERITIES, Finding
 from apportion.report.groups import KINDS
+from apportion.report.table import collect
 from apportion.rollouts import Trajectory, Turn
 
 REWARDS = {"1": 1.0, "0": 0.0, "-": None, "t": 0.0, "T": 1.0, "a": None}
@@ -311,6 +312,13 @@ def test_a_component_that_never_fires() -> None:
 
 def test_too_few_samples_do_not_make_a_component_constant() -> None:
     assert "constant-component" not in codes(audit(valued([0, 1], format_reward=[0.0, 0.0])))
+
+
+def test_score_columns_that_name_the_rollout_do_not_fill_the_memory() -> None:
+    rows = [Trajectory(id=f"r{k}", group="q", columns={"reward": 0.0, f"score_{k}": 1.0}) for k in range(200)]
+    assert len(collect(rows, reward_field="reward").components) == 64
+    asked = collect(rows, reward_field="reward", components=["score_199"])
+    assert list(asked.components) == ["score_199"]
 
 
 def test_components_can_be_named() -> None:
