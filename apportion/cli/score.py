@@ -225,6 +225,8 @@ def _distinct(rollouts: Path, out: Path, state: Path | None) -> None:
     for name, path in named.items():
         if path is not None and path.exists() and path.samefile(rollouts):
             raise InvalidArgument(name, str(path), "another file than the rollouts, which would be overwritten")
+    if state is not None and not state.parent.is_dir():
+        raise InvalidArgument("--state", str(state), "a file in a folder that exists, since it is written at the end")
     if state is not None and state.resolve() == out.resolve():
         raise InvalidArgument("--state", str(state), "another file than --out")
 

@@ -157,6 +157,17 @@ def test_state_is_saved_and_resumed(run: Run, rollouts: Make, recipe_file: Path,
     assert "'mine'" in result.stderr
 
 
+def test_a_state_that_could_not_be_saved_is_refused_before_anything_is_scored(
+    run: Run, rollouts: Make, recipe_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "credit.jsonl"
+    state = tmp_path / "absent" / "state.json"
+    result = run("score", rollouts({"q": [1, 0]}), "-r", recipe_file, "-o", out, "--state", state)
+    assert result.exit_code == 2
+    assert "a folder that exists" in result.stderr
+    assert not out.exists()
+
+
 def test_limit_takes_whole_groups(run: Run, rollouts: Make, tmp_path: Path) -> None:
     source, out = rollouts({"a": [1, 0, 0], "b": [1, 0], "c": [1]}), tmp_path / "credit.jsonl"
     assert run("score", source, "-r", "grpo", "-o", out, "--limit", "2").exit_code == 0
