@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from apportion.rewards.shell import files, git, other_code, python_code, text_tools, wrappers
+from apportion.rewards.shell import files, git, other_code, outputs, python_code, text_tools, wrappers
 from apportion.rewards.shell.effects import Effect
-from apportion.rewards.shell.machine import Call, Exhausted, Handler, Machine
+from apportion.rewards.shell.machine import Call, Handler, Machine
 from apportion.rewards.shell.marks import clean
-from apportion.rewards.shell.parsing import Limits
+from apportion.rewards.shell.parsing import Exhausted, Limits
 from apportion.rewards.shell.state import State
 
 __all__ = ["analyse", "machine_for"]
 
 _HANDLERS: dict[str, Handler] = {
+    **outputs.HANDLERS,
     **wrappers.HANDLERS,
     **text_tools.HANDLERS,
     **files.HANDLERS,

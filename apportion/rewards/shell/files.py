@@ -71,7 +71,7 @@ def _copy(call: Call) -> str:
         if is_copy_of(origin, path):
             call.emit("restore", destination, how=f"{call.name} restores from {plain(word)}")
         state.forget(path)
-        if given.flags & {"s"} and call.name == "cp":
+        if (call.name == "cp" and "s" in given.flags) or re.match(r"/(usr/)?(local/)?s?bin/", origin):
             state.link(path, origin)
         elif content != UNKNOWN or path in state.files or origin in state.files:
             state.keep(path, content)
@@ -112,7 +112,7 @@ def _ln(call: Call) -> str:
     folder = into is not None or len(words) > 1 or _is_folder(call, target)
     for word in words:
         place = f"{target.rstrip('/') or '/'}/{word.rstrip('/').rpartition('/')[2]}" if folder else target
-        path = call.emit("write", place, mode="replace", last=False, how="ln replaces")
+        path = call.emit("write", place, below=True, mode="replace", last=False, how="ln replaces")
         state = call.machine.state
         state.forget(path)
         # A symbolic link is read from the folder it lies in.
@@ -128,6 +128,7 @@ def _sed(call: Call) -> str:
     if not scripts and "f" not in given.flags:
         scripts = operands[:1]
         operands = operands[1:]
+    scripts += [call.machine.state.files.get(call.path(word), "") for word in given.values.get("f", [])]
     text = "\n".join(scripts)
     for match in re.finditer(r"(?:^|[;}\n\d$/]\s*)w\s+([^\s;]+)", text):
         call.machine.state.keep(call.emit("write", match[1], mode="replace", how="sed w writes"), UNKNOWN)
@@ -136,8 +137,6 @@ def _sed(call: Call) -> str:
         call.machine.run_text(executed[1])
     elif executed is not None or re.search(r"^\s*s(.)(?:(?!\1).)*\1(?:(?!\1).)*\1[gIMp\d]*e", text):
         call.unknown(f"sed runs what it reads: {call.line}")
-    if "f" in given.flags:
-        call.unknown(f"sed script in a file: {call.line}") if "i" not in given.flags else None
     for word in operands:
         path = call.emit("read", word)
         if "i" in given.flags or given.unclear:
@@ -186,6 +185,25 @@ def _truncate(call: Call) -> str:
     return ""
 
 
+def _compress(call: Call) -> str:
+    """`gzip` and its kin put another file in place of each."""
+    given = read(call.argv[1:], grammar_of(call.name))
+    for word in () if given.flags & {"k", "c", "t", "l", "keep", "stdout", "test"} else given.operands:
+        call.machine.state.forget(call.emit("delete", word, how=f"{call.name} replaces"))
+    return UNKNOWN
+
+
+def _format(call: Call) -> str:
+    """Formatters that edit the files they are given; what is in a folder they are given is not listed here."""
+    given = read(call.argv[1:], grammar_of(call.name))
+    always = call.name in ("black", "isort", "dos2unix", "unix2dos", "crudini")
+    asked = {"i", "w", "fix", "write", "in-place", "inplace", "L", "format"} & {*given.flags, *given.operands[:1]}
+    if (always or asked) and not given.flags & {"check", "diff", "check-only"}:
+        for word in given.operands:
+            call.emit("write", word, how=f"{call.name} edits")
+    return UNKNOWN
+
+
 def _touch(call: Call) -> str:
     for word in read(call.argv[1:], grammar_of("tee")).operands:
         path = call.emit("write", word, mode="append", how="touch makes")
@@ -196,7 +214,9 @@ def _touch(call: Call) -> str:
 def _edit(call: Call) -> str:
     """Editors that were given a script, and `sponge`."""
     words = [word for word in call.argv[1:] if not word.startswith(("-", "+"))]
-    for command in re.findall(r"!\s*([^|]+)", " ".join(call.argv[1:])):
+    if "-R" in call.argv:
+        return ""
+    for command in re.findall(r"!\s*([^|\n]+)", " ".join([*call.argv[1:], call.stdin or ""])):
         call.machine.run_text(command)
     for word in words:
         if re.fullmatch(r"[\w.~/*+-]+", word) or UNKNOWN in word:
@@ -314,15 +334,13 @@ def _find(call: Call) -> str:
     narrowed = bool(names) or any(
         re.match(r"-(i?path|i?regex|newer|mtime|mmin|size|empty|prune|wholename)", word) for word in tests
     )
-    found = (
-        [f"{root.rstrip('/') or '/'}/{DEEP}{name}" for root in roots for name in names or [""]] if narrowed else roots
-    )
+    found = [f"{root.rstrip('/')}/{DEEP}{name}" for root in roots for name in names or [""]]
     at = 0
     while at < len(tests):
         word = tests[at]
         at += 1
         if word == "-delete":
-            for path in found:
+            for path in found if narrowed else roots:
                 call.emit("delete", path, below=not narrowed, how="find -delete deletes")
         elif word in ("-exec", "-execdir", "-ok", "-okdir"):
             end = next((j for j in range(at, len(tests)) if tests[j] in (";", "+")), len(tests))
@@ -350,6 +368,28 @@ HANDLERS: dict[str, Handler] = {
     "touch": _touch,
     **dict.fromkeys(("ed", "ex", "vi", "vim", "nvim", "nano", "emacs", "sponge"), _edit),
     "patch": _patch,
+    **dict.fromkeys(("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "compress"), _compress),
+    **dict.fromkeys(
+        (
+            "black",
+            "isort",
+            "ruff",
+            "yapf",
+            "autopep8",
+            "prettier",
+            "eslint",
+            "gofmt",
+            "clang-format",
+            "rustfmt",
+            "yq",
+            "dos2unix",
+            "unix2dos",
+            "crudini",
+            "xmlstarlet",
+            "pyupgrade",
+        ),
+        _format,
+    ),
     "chmod": _chmod,
     **dict.fromkeys(("curl", "wget"), _download),
     **dict.fromkeys(("tar", "unzip", "bsdtar"), _archive),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from apportion.rewards.shell.destroyers import may_destroy
 from apportion.rewards.shell.files import write_patched
 from apportion.rewards.shell.machine import Call, Handler
-from apportion.rewards.shell.marks import DEEP, UNKNOWN
+from apportion.rewards.shell.marks import DEEP, STAR, UNKNOWN
 from apportion.rewards.shell.options import Grammar, Options, grammar_of, read
 from apportion.rewards.shell.patches import patched
 
@@ -37,7 +38,7 @@ def _git(call: Call) -> str:
     name, rest = given.operands[0], given.operands[1:]
     machine = call.machine
     with machine.subshell():
-        folder = given.value("C") or given.value("work-tree")
+        folder = given.value("C") or given.value("work-tree") or dict(call.env).get("GIT_WORK_TREE")
         if folder is not None:
             machine.state.cwd = call.path(folder)
         aliases = machine.state.git_aliases | {
@@ -53,11 +54,16 @@ def _git(call: Call) -> str:
             return call.run(["git", *text.split(), *rest], call.stdin)
         env = (*call.env, *(("git -c", setting) for setting in settings))
         machine.report("run", f"runs git {name}", argv=(f"git {name}", *rest), env=env)
+        for setting in settings:
+            if may_destroy(setting):
+                call.unknown(f"git may run: {setting}")
+        parsed = read(rest, grammar_of(f"git {name}"))
+        for target in parsed.values.get("output", []):
+            call.emit("write", target, mode="replace", how=f"git {name} --output writes")
         command = _COMMANDS.get(name)
         if command is None:
             return UNKNOWN
-        inner = Call(machine, ["git", name, *rest], call.stdin, env)
-        return command(inner, read(rest, grammar_of(f"git {name}"))) or UNKNOWN
+        return command(Call(machine, ["git", name, *rest], call.stdin, env), parsed) or UNKNOWN
 
 
 def _after_dashes(call: Call, given: Options) -> list[str]:
@@ -98,6 +104,9 @@ def _checkout(call: Call, given: Options) -> str | None:
         _take_back(call, paths, "git checkout writes")
     elif "f" in given.flags:
         _everything(call, "git checkout --force discards changes below")
+    elif operands and not given.unclear:
+        # A folder, if there is no branch of that name.
+        call.emit("write", operands[0], sure=False, below=True, how="git checkout may write")
     elif given.unclear:
         call.unknown(f"git checkout of something that is not known: {call.line}")
     return None
@@ -131,7 +140,8 @@ def _clean(call: Call, given: Options) -> str | None:
         return None
     for word in given.operands or ["."]:
         path = word.rstrip("/")
-        call.emit("delete", f"{path}/{DEEP}", how="git clean deletes untracked files below")
+        # Some files below, unlike all of them.
+        call.emit("delete", f"{path}/{DEEP}{STAR}", how="git clean deletes untracked files below")
         call.emit("discard", word, below=True, how="git clean discards untracked files below")
     return None
 
@@ -195,8 +205,15 @@ def _show(call: Call, given: Options) -> str | None:
     return None
 
 
+def _rev_parse(call: Call, given: Options) -> str | None:
+    return call.machine.state.workspace.root + "\n" if "show-toplevel" in given.flags else None
+
+
 def _config(call: Call, given: Options) -> str | None:
     words = [word for word in given.operands if word != "set"]
+    where = given.value("f")
+    if where is not None and (len(words) > 1 or given.flags & {"unset", "add"}):
+        call.emit("write", where, how="git config edits")
     if len(words) > 1 and words[0].startswith("alias."):
         call.machine.state.git_aliases[words[0].removeprefix("alias.")] = words[1]
     return None
@@ -249,6 +266,7 @@ _COMMANDS: dict[str, Callable[[Call, Options], str | None]] = {
     **dict.fromkeys(("cherry-pick", "revert", "am"), _commits),
     **dict.fromkeys(("show", "cat-file"), _show),
     "config": _config,
+    "rev-parse": _rev_parse,
     **dict.fromkeys(("bisect", "submodule", "rebase", "filter-branch"), _runs),
     "worktree": _worktree,
     "checkout-index": _checkout_index,

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from apportion.rewards.shell.destroyers import may_destroy
 from apportion.rewards.shell.effects import Effect, Kind, Mode
-from apportion.rewards.shell.marks import ANY, OPEN, STAR, UNKNOWN, is_wild, plain
-from apportion.rewards.shell.parsing import Limits, parse, source
+from apportion.rewards.shell.marks import UNKNOWN, is_wild, plain
+from apportion.rewards.shell.matching import fits
+from apportion.rewards.shell.parsing import Exhausted, Limits, parse, source
 from apportion.rewards.shell.state import State
 from apportion.rewards.shell.statements import Statements
 from apportion.rewards.shell.words import Expander
@@ -18,15 +20,15 @@ from apportion.rewards.shell.words import Expander
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Call", "Exhausted", "Handler", "Machine"]
+__all__ = ["Call", "Handler", "Machine"]
 
 _DEVICES = re.compile(r"/dev/(null|stdout|stderr|stdin|tty|fd/\d+|full|zero|u?random)")
 _NAMES = re.compile(r"(python|pypy|perl|ruby|node|nodejs|php|lua)[\d.]*(?:\.exe)?")
+# Variables whose text other programs run.
+_RUN_BY_OTHERS = re.compile(
+    r"(PAGER|EDITOR|VISUAL|SSH|SSH_COMMAND|ASKPASS|PROMPT_COMMAND|BASH_ENV|LESSOPEN|EXTERNAL_DIFF)$"
+)
 _SUBSTITUTED = "/dev/fd/apportion"
-
-
-class Exhausted(Exception):
-    """The analysis would cost more than its limits allow."""
 
 
 @dataclass(slots=True)
@@ -206,13 +208,20 @@ class Machine:
         """Runs one command given as words and returns what it prints."""
         self.step()
         self.status = None
+        # Reserved words that the grammar took for a command's.
+        while argv and argv[0] in ("{", "!", "(", "}"):
+            argv = argv[1:]
         if not argv:
             return ""
-        name, rest = self._program(argv[0]), argv[1:]
+        path = self.state.resolve(argv[0]) if "/" in argv[0] else ""
+        # A link to a program, or a copy of one, is that program.
+        name, rest = self._program(path or argv[0]), argv[1:]
         if UNKNOWN in name:
             self.report("unknown", f"the program is not known: {plain(' '.join(argv))[:80]}", argv=(name, *rest))
             return UNKNOWN
-        path = self.state.resolve(argv[0]) if "/" in argv[0] else ""
+        for variable, text in env:
+            if _RUN_BY_OTHERS.search(variable) and may_destroy(text):
+                self.report("unknown", f"{name} may run {variable}={plain(text)[:80]}")
         self.report("run", f"runs {plain(' '.join(argv))[:120]}", argv=(name, *rest), env=env)
         if "/" not in argv[0] and name in self.state.functions and name not in self.expanding:
             return self._function(name, rest, stdin)
@@ -239,10 +248,5 @@ class Machine:
         if UNKNOWN in name:
             # An unset variable inside a name is nothing; one that is the whole name can be anything.
             return stripped if stripped in self.handlers and stripped else name
-        pattern = re.compile(
-            re.escape(name).replace(STAR, ".*").replace(ANY, ".").replace(OPEN, "[").replace("\ue003", "]")
-            if name.count(STAR) <= 2
-            else "(?!)"
-        )
-        fitting = sorted(known for known in self.handlers if known and pattern.fullmatch(known))
+        fitting = sorted(known for known in self.handlers if known and fits(name, known))
         return fitting[0] if fitting else UNKNOWN

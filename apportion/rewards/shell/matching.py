@@ -15,7 +15,7 @@ from apportion.errors import InvalidArgument
 from apportion.rewards.shell.marks import ANY, CLOSE, DEEP, OPEN, STAR, UNKNOWN, is_wild
 from apportion.rewards.shell.state import Workspace, join
 
-__all__ = ["Patterns", "inside"]
+__all__ = ["Patterns", "fits", "inside"]
 
 # None: one character other than "/"; "*": any run of them; "**": any run at all.
 Token: TypeAlias = frozenset[str] | str | None
@@ -80,8 +80,18 @@ class Patterns:
         if UNKNOWN not in path and head.endswith("/") and self.compiled.fullmatch(head + "\1") is not None:
             return True
         shown = path.casefold() if self.workspace.ignore_case else path
+        if path.endswith("/" + DEEP) and not is_wild(path[:-2]) and self._holds(path[:-2] or "/"):
+            return True
         read, sure = tuple(_from_path(shown)), UNKNOWN not in path
-        answers = [_common(read, tokens, sure) for tokens in self.tokens]
+        # Below a folder elsewhere, a bare name is not expected.
+        near = DEEP not in head and (
+            f"{head}/".startswith(f"{self.workspace.root}/") or self.workspace.root.startswith(head)
+        )
+        answers = [
+            _common(read, tokens, sure)
+            for tokens, given in zip(self.tokens, self.given, strict=True)
+            if near or DEEP not in path or "/" in given.rstrip("/")
+        ]
         if below and not any(answers):
             if sure and path.endswith("/" + STAR) and self._holds(path[:-2] or "/"):
                 return True
@@ -117,11 +127,17 @@ def inside(path: str, folder: str) -> bool | None:
     parts, wanted = path.split("/"), folder.split("/")
     if len(parts) <= len(wanted) or DEEP in "".join(parts[: len(wanted) + 1]):
         return False
-    return None if all(_segment(a, b) for a, b in zip(parts, wanted, strict=False)) else False
+    return None if all(fits(a, b) for a, b in zip(parts, wanted, strict=False)) else False
 
 
-def _segment(wild: str, name: str) -> bool:
-    return _common(tuple(_from_path(wild)), tuple(frozenset(char) for char in name), sure=False) is not False
+def fits(wild: str, name: str) -> bool:
+    """Whether a word with globs can stand for a name.
+
+    Example:
+        >>> fits("r" + ANY, "rm"), fits("r" + ANY, "cp")
+        (True, False)
+    """
+    return len(wild) <= _LONGEST and _meet(tuple(_from_path(wild)), tuple(frozenset(char) for char in name))
 
 
 def _from_pattern(pattern: str, workspace: Workspace) -> list[Token]:

@@ -202,10 +202,22 @@ GRAMMARS: dict[str, Grammar] = {
             valued="nSGL",
             long_valued={
                 name: name
-                for name in ("grep", "author", "committer", "since", "after", "until", "before", "format", "max-count")
+                for name in (
+                    "grep",
+                    "author",
+                    "committer",
+                    "since",
+                    "after",
+                    "until",
+                    "before",
+                    "format",
+                    "max-count",
+                    "output",
+                )
             },
         ),
     ),
+    "git config": Grammar(valued="f", long_valued={"file": "f"}),
     "git clean": Grammar(valued="e", longs={"force": "f", "dry-run": "n", "quiet": "q"}, long_valued={"exclude": "e"}),
     "git checkout": Grammar(
         valued="bB",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from apportion.rewards.shell.machine import Call, Exhausted, Handler
+from apportion.rewards.shell.machine import Call, Handler
 from apportion.rewards.shell.marks import UNKNOWN, globbing, is_wild, plain
 from apportion.rewards.shell.options import Grammar, read
+from apportion.rewards.shell.parsing import Exhausted
 
 __all__ = ["HANDLERS"]
 
@@ -15,16 +16,16 @@ _TEXT = (
     r"""(?:"((?:[^"\\]|\\.){0,500})"|'((?:[^'\\]|\\.){0,500})'|`([^`]{0,500})`"""
     r"""|q\w?[({\[/|]([^)}\]/|]{0,500})[)}\]/|])"""
 )
-_FIRST = r"\b{}\s*\(?\s*\[?\s*(?:{}|(\S))"
+_FIRST = r"\b{}\b\s*\(?\s*\[?\s*(?:{}|(\S))"
 _CALL = {
     "delete": r"(?:unlink(?:Sync)?|rmSync|rmdirSync|rmdir|rmtree|remove_tree|rm_rf|rm_r|rm_f|rm|remove_entry"
-    r"|remove_dir|delete|rimraf|removeSync|emptyDirSync)",
+    r"|remove_dir|delete|rimraf|removeSync|emptyDirSync|Deno\.remove|Deno\.removeSync|os\.remove|file\.remove)",
     "write": r"(?:writeFileSync|writeFile|appendFileSync|appendFile|createWriteStream|truncateSync|file_put_contents"
     r"|File\.write|IO\.write|outputFileSync|outputJsonSync)",
     "run": r"(?:system|exec|execSync|spawnSync|spawn|execFileSync|execFile|shell_exec|passthru|popen|proc_open"
-    r"|pcntl_exec)",
+    r"|pcntl_exec|os\.execute)",
     "move": r"(?:rename|renameSync|copyFileSync|copyFile|cpSync|symlinkSync|linkSync|move|copy|mv|cp|ln_sf|ln_s"
-    r"|symlink)",
+    r"|symlink|os\.rename)",
 }
 _OPEN = re.compile(r"\b(?:open|fopen|File\.open|File\.new|openSync)\b\s*\(?\s*(?P<before>[^;]{0,300})")
 _DYNAMIC = re.compile(
@@ -59,21 +60,30 @@ def _run_code(call: Call, language: str, code: str) -> str:
             if word in _FOREIGN.get(language, ()) and not (word in ("copy", "move") and "File::Copy" in code):
                 continue
             owned = bool(_METHODS.search(code[max(match.start() - 40, 0) : match.start()]))
-            if language == "node" and word in _PLAIN_WORDS and not owned and "require" not in code:
+            if language == "node" and word in _PLAIN_WORDS and not owned and not _imported(word, code):
                 continue
             if language == "ruby" and word in _PLAIN_WORDS - {"exec", "spawn"} and not owned:
                 continue
-            if word == "exec" and language == "node" and code[: match.start()].endswith("."):
-                owned = owned or "child_process" in code
-                if not owned:
-                    continue
             _report(call, language, kind, word, _strings(match[0], code[match.end() :]))
     for match in _OPEN.finditer(code):
         _open(call, match["before"])
     if language in ("perl", "ruby", "php"):
-        for match in re.finditer(r"`([^`]+)`|\b(?:qx|%x)\s*([({\[/|])([^)}\]/|]+)", code):
+        for match in re.finditer(r"`([^`]+)`|(?:\bqx|%x)\s*([({\[/|])([^)}\]/|]+)", code):
             machine.run_text(match[1] or match[3] or "")
     return UNKNOWN
+
+
+def _imported(word: str, code: str) -> bool:
+    """Whether Node code takes a function of that name out of a module, or calls it on one held in a variable."""
+    return bool(
+        re.search(rf"\{{[^}}]{{0,200}}\b{word}\b[^}}]{{0,200}}\}}\s*(=\s*(await\s+import|require)|from\b)", code)
+        or (
+            word != "delete"
+            and re.search(
+                rf"\b(\w+)\s*=\s*require\(['\"](node:)?(fs|child_process)[^)]*\).*\b\1\.{word}\b", code, re.DOTALL
+            )
+        )
+    )
 
 
 def _strings(found: str, rest: str) -> list[str]:
@@ -111,7 +121,7 @@ def _report(call: Call, language: str, kind: str, word: str, values: list[str]) 
         if re.match(r"re|mo|mv", word):
             call.emit("delete", first, below=True, last=False, how=f"{language} {word} moves away")
         call.emit("write", target, below=True, mode="replace", how=f"{language} {word} writes")
-    elif len(values) > 1 and not re.match(r"exec(Sync)?$", word):
+    elif len(values) > 1 and not (language == "node" and re.match(r"exec(Sync)?$", word)):
         call.run(values)
     else:
         call.machine.run_text(first)
@@ -142,12 +152,21 @@ def _interpreter(call: Call) -> str:
     letters = {"perl": "eEIMmCD", "ruby": "eIrC", "node": "epr", "php": "rfdB", "lua": "e"}.get(language, "e")
     grammar = Grammar(
         valued=letters,
-        attached="i0lF",
+        attached="iF",
         long_valued={"eval": "e", "print": "p", "require": "r"},
         first=True,
         same={"E": "e"} if language == "perl" else {},
     )
-    given = read(call.argv[1:], grammar)
+    words = call.argv[1:]
+    if language in ("perl", "ruby"):
+        # -0 and -l take only digits, and only attached ones.
+        words = [
+            re.sub(r"^(-[a-zA-Z]*?)[0l][0-7]*", r"\1", word) if re.match(r"-\w*[0l]", word) else word for word in words
+        ]
+        words = [word for word in words if word != "-" or word in call.argv]
+    elif language in ("deno", "bun") and words[:1] == ["eval"]:
+        words = ["-e", *words[1:]]
+    given = read(words, grammar)
     letters_of_code = ("e", "r") if language == "php" else ("e", "p") if language == "node" else ("e",)
     code = "\n".join(text for letter in letters_of_code for text in given.values.get(letter, []))
     operands = list(given.operands)
@@ -200,6 +219,6 @@ def _awk(call: Call) -> str:
 
 
 HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(("perl", "ruby", "node", "nodejs", "php", "lua", "deno", "bun"), _interpreter),
+    **dict.fromkeys(("perl", "ruby", "node", "nodejs", "php", "lua", "deno", "bun", "Rscript", "julia"), _interpreter),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
 }

@@ -21,6 +21,8 @@ _BRACED = re.compile(r"([!#]?)(\w+|[@*#?$!-])(?:\[([^\]]*)\])?(.*)", re.DOTALL)
 _SUBSTRING = re.compile(r":\s*(-?\d+)\s*(?::\s*(-?\d+)\s*)?$")
 _SPACE = re.compile(r"[ \t\n]+")
 _FIXED = {"IFS": " \t\n", "SHELL": "/bin/bash", "BASH": "/bin/bash", "TMPDIR": "/tmp", "0": "bash"}
+# What these mean by convention where nobody set them.
+_USUAL = {"EDITOR": "vi", "VISUAL": "vi", "PAGER": "less", "PYTHON": "python", "MAKE": "make", "CC": "cc", "CXX": "c++"}
 
 
 class Parameters:
@@ -82,7 +84,7 @@ class Parameters:
         if name in state.variables:
             value = state.variables[name]
             return [value] if isinstance(value, str) else list(value)
-        special = {"HOME": state.workspace.home, "PWD": state.cwd, **_FIXED}
+        special = {"HOME": state.workspace.home, "PWD": state.cwd, **_FIXED, **_USUAL}
         return [special.get(name, UNKNOWN)]
 
     def value(self, value: str, quoted: bool) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Sequence
 
-from apportion.rewards.shell.machine import Call, Exhausted, Handler
-from apportion.rewards.shell.marks import UNKNOWN, is_wild, plain
+from apportion.rewards.shell.machine import Call, Handler
+from apportion.rewards.shell.marks import DEEP, UNKNOWN, is_wild, plain
 from apportion.rewards.shell.options import Grammar, read
+from apportion.rewards.shell.parsing import Exhausted
 from apportion.rewards.shell.python_values import Value, dotted, value_of
 
 __all__ = ["HANDLERS", "run_python"]
@@ -45,6 +47,12 @@ def run_python(call: Call, code: str) -> str:
         return UNKNOWN
     if len(code) > machine.limits.characters:
         raise Exhausted(f"code longer than {machine.limits.characters} characters")
+    cell = re.match(r"\s*%%(bash|sh|script \w+)[^\n]*\n", code)
+    if cell is not None:
+        return machine.run_text(code[cell.end() :])
+    for line in re.findall(r"^[ \t]*!(.*)$", code, re.MULTILINE):
+        machine.run_text(re.sub(r"\{[^}]*\}", UNKNOWN, line))
+    code = re.sub(r"^([ \t]*)[!%].*$", r"\1pass", code, flags=re.MULTILINE)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -190,6 +198,16 @@ class _Reader:
         first = _path(arguments[0]) if arguments else UNKNOWN
         named = {keyword.arg: self._value(keyword.value) for keyword in node.keywords if keyword.arg}
         second = _path(arguments[1]) if len(arguments) > 1 else _path(named.get("dst", UNKNOWN))
+        for at, argument in enumerate(node.args):
+            handed = (
+                dotted(argument, self.names, self.imports) if isinstance(argument, ast.Attribute | ast.Name) else ""
+            )
+            if handed in _DELETES:
+                listed = next((value for value in arguments[at + 1 :] if isinstance(value, list)), [UNKNOWN])
+                for value in listed:
+                    call.emit("delete", value, below=handed in _BELOW, last=False, how=f"{handed} deletes")
+            elif handed in _SHELLS or handed in _PROCESSES:
+                call.unknown(f"hands {handed} to {plain(name)}")
         if name in _DELETES:
             call.emit("delete", first, below=name in _BELOW, last=False, how=f"{name} deletes")
             call.machine.state.forget(call.path(first))
@@ -218,6 +236,12 @@ class _Reader:
                     self.printed.append(run_python(call, first))
             elif name != "compile":
                 call.unknown(f"{name} of something that is not known")
+        elif name.startswith("sh.") and name.count(".") == 1 and self.imports.get("sh", name) == "sh":
+            call.run([name.removeprefix("sh."), *map(_path, arguments)])
+        elif name.startswith("ctypes."):
+            call.unknown(f"calls into a library: {plain(name)}")
+        elif name == "fileinput.input" and _path(named.get("inplace", "")) not in ("", "False", "0"):
+            call.emit("write", first, how="fileinput edits")
         elif name == "print":
             self.printed.append(" ".join(_path(value) for value in arguments) + "\n")
         elif any(part.startswith(UNKNOWN) for part in name.split(".")):
@@ -242,7 +266,7 @@ class _Reader:
         elif method in ("symlink_to", "hardlink_to"):
             path = self.call.emit("write", owner, mode="replace", last=False, how=f".{method}() replaces")
             self.call.machine.state.link(path, self.call.path(first))
-        elif method == "open" and name.endswith((".open", "?.open")):
+        elif method == "open" and re.fullmatch(r"[rwaxbt+]{1,4}", first if node.args else "r"):
             self._opened(node, "open", owner, [owner, *map(self._value, node.args)], {})
         elif method in ("read_text", "read_bytes"):
             self.call.machine.state.seen.add(self.call.emit("read", owner, how=f".{method}() reads"))
@@ -294,6 +318,17 @@ def _starred(module: str) -> dict[str, str]:
     return {name.rpartition(".")[2]: name for name in names if name.rpartition(".")[0] == module}
 
 
+def _module(call: Call, module: str, words: list[str]) -> str:
+    """`python -m`: a program of the same name, or one of the library's that write files."""
+    if module in ("zipfile", "tarfile") and re.match(r"-?-e", words[0] if words else ""):
+        call.emit("write", f"{words[-1]}/{DEEP}", sure=False, how=f"python -m {module} unpacks into")
+    elif module == "json.tool" and len(words) > 1:
+        call.emit("write", words[-1], mode="replace", how="python -m json.tool writes")
+    elif module not in call.machine.handlers or module in ("base64", "black", "isort", "ruff", "yapf", "autopep8"):
+        return call.run([module, *words], call.stdin)
+    return UNKNOWN
+
+
 def _python(call: Call) -> str:
     grammar = Grammar(valued="cmWX", first=True)
     words: list[str] = call.argv[1:]
@@ -301,8 +336,9 @@ def _python(call: Call) -> str:
     code = given.value("c")
     if code is not None:
         return run_python(call, code)
-    if "m" in given.flags:
-        return UNKNOWN
+    module = given.value("m")
+    if module is not None:
+        return _module(call, module, words[next(at for at, word in enumerate(words) if word.endswith(module)) + 1 :])
     script = given.operands[0] if given.operands else "-"
     if script in ("-", "/dev/stdin"):
         return run_python(call, call.stdin) if call.stdin else UNKNOWN

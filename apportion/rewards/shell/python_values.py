@@ -136,6 +136,10 @@ def _called(node: ast.Call, names: Names, imports: Mapping[str, str]) -> Value:
         return posixpath.join(*texts) if texts else "."
     if name == "os.path.expanduser":
         return _home(texts[0]) if texts else UNKNOWN
+    if name in ("tempfile.mkdtemp", "tempfile.mktemp", "tempfile.gettempdir"):
+        return "/tmp" if name.endswith("tempdir") else "/tmp/tmp.apportion"
+    if name == "shlex.split" and texts:
+        return texts[0].split() if not is_wild(texts[0]) else UNKNOWN
     if name == "os.getcwd":
         return "."
     if name in ("pathlib.Path.cwd", "pathlib.Path.home"):

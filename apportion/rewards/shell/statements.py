@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from apportion.rewards.shell.branches import Branch
 from apportion.rewards.shell.effects import Mode
 from apportion.rewards.shell.marks import UNKNOWN, plain
-from apportion.rewards.shell.parsing import source
-from apportion.rewards.shell.state import State, merge
+from apportion.rewards.shell.parsing import decoded, source
+from apportion.rewards.shell.state import merge
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -48,7 +49,7 @@ class Statements:
         kind = node.type
         if kind in _QUIET or not node.is_named:
             if kind == "test_command":
-                self._substitutions(node)
+                self.substitutions(node)
                 machine.status = None
             return ""
         with machine.deeper(), machine.at(node):
@@ -61,7 +62,7 @@ class Statements:
             if kind == "list":
                 return self._list(node, stdin)
             if kind == "pipeline":
-                return self._pipeline(node.named_children, stdin)
+                return self._pipeline(node.named_children, stdin, None)
             if kind == "negated_command":
                 printed = self._all(node.named_children, stdin)
                 machine.status = None if machine.status is None else not machine.status
@@ -74,7 +75,9 @@ class Statements:
             if kind == "function_definition":
                 name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
                 if name is not None and body is not None:
-                    machine.state.functions[source(name)] = source(body)
+                    # With its redirections, which apply to every call.
+                    whole = (node.text or b"")[body.start_byte - node.start_byte :]
+                    machine.state.functions[source(name)] = decoded(whole)
                 return ""
             if kind == "if_statement":
                 return self._if(node, stdin)
@@ -85,23 +88,29 @@ class Statements:
             if kind in ("while_statement", "c_style_for_statement"):
                 return self._while(node, stdin)
             if kind == "ERROR":
+                if source(node).startswith("{") and "," in source(node):
+                    return machine.run_text(" ".join(machine.expander.broken(source(node))))
                 machine.report("unknown", f"does not parse as bash: {source(node)[:60]}")
             return self._all(node.named_children, stdin)
 
     def _all(self, nodes: Sequence[Node], stdin: str | None) -> str:
         return "".join([self.run(child, stdin) for child in nodes])
 
-    def _substitutions(self, node: Node) -> None:
-        """Commands inside words of a statement that is nothing else."""
+    def substitutions(self, node: Node) -> None:
+        """Runs the commands inside words of something that is no command itself."""
         for child in node.named_children:
             self.machine.step()
             if child.type in ("command_substitution", "process_substitution"):
                 self.machine.captured(child)
             else:
                 with self.machine.deeper():
-                    self._substitutions(child)
+                    self.substitutions(child)
 
-    def _list(self, node: Node, stdin: str | None) -> str:
+    def _list(self, node: Node, stdin: str | None, finish: Callable[[Node], str] | None = None) -> str:
+        """Runs a list.
+
+        `finish` runs its last part: a redirection or a pipe that the grammar hung on the whole list is that part's.
+        """
         # A list leans to the left: walked down in a loop, so that long ones are not deep.
         parts: list[tuple[str, Node]] = []
         while node.type == "list":
@@ -111,31 +120,44 @@ class Statements:
             parts.append((operator, right))
             node = node.children[0]
         printed = self.run(node, stdin)
-        for operator, right in reversed(parts):
-            printed += self._next(operator, right, stdin)
+        for at, (operator, right) in enumerate(reversed(parts), start=1):
+            last = finish if at == len(parts) else None
+            printed += self._next(operator, right, stdin, last)
         return printed
 
-    def _next(self, operator: str, right: Node, stdin: str | None) -> str:
+    def _next(self, operator: str, right: Node, stdin: str | None, finish: Callable[[Node], str] | None = None) -> str:
         status = self.machine.status
         if status is not None and status is (operator == "||"):
             return ""
         if operator != "||":
-            return self.run(right, stdin)
+            return self.run(right, stdin) if finish is None else finish(right)
         # It ran only if the left failed; what follows mostly relies on the left.
         with self._branch() as branch:
-            printed = self.run(right, stdin)
+            printed = self.run(right, stdin) if finish is None else finish(right)
         branch.join_into(self.machine)
         self.machine.status = None
         return printed
 
-    def _branch(self) -> _Branch:
-        return _Branch(self.machine)
+    def _branch(self) -> Branch:
+        return Branch(self.machine)
 
-    def _pipeline(self, nodes: Sequence[Node], stdin: str | None) -> str:
+    def _pipeline(self, nodes: Sequence[Node], stdin: str | None, last: str | None) -> str:
+        """Runs a pipeline; `last` is what its last command reads instead, if that is redirected."""
+        first, rest = nodes[0], nodes[1:]
+        body = first.child_by_field_name("body") if first.type == "redirected_statement" else first
+        if body is not None and body.type == "list":
+            # "a && b | c" is a, and then b into c.
+            redirects = first.children_by_field_name("redirect")
+            return self._list(body, stdin, lambda part: self._through(self._piped(part, redirects, stdin), rest, last))
+        with self.machine.subshell():
+            printed = self.run(first, stdin)
+        return self._through(printed, rest, last)
+
+    def _through(self, printed: str, nodes: Sequence[Node], last: str | None) -> str:
         for node in nodes:
             with self.machine.subshell():
-                stdin = self.run(node, stdin)
-        return stdin or ""
+                printed = self.run(node, last if last is not None and node == nodes[-1] else printed)
+        return printed
 
     def _if(self, node: Node, stdin: str | None) -> str:
         machine = self.machine
@@ -160,6 +182,9 @@ class Statements:
 
     def _case(self, node: Node, stdin: str | None) -> str:
         branches, printed = [], ""
+        subject = node.child_by_field_name("value")
+        if subject is not None:
+            self.machine.expander.text(subject)
         for item in node.named_children:
             if item.type == "case_item":
                 values = item.children_by_field_name("value")
@@ -224,7 +249,8 @@ class Statements:
             machine.state.assign(name, machine.expander.words(value.named_children))
             return name, ""
         text = machine.expander.text(value) if value is not None else ""
-        if "[" in name:
+        if "[" in name and target is not None:
+            self.substitutions(target)
             machine.state.assign(name.partition("[")[0], UNKNOWN)
         elif any(child.type == "+=" for child in node.children):
             old = machine.state.variables.get(name, UNKNOWN)
@@ -244,44 +270,48 @@ class Statements:
         if name is None:
             for child in assigned:
                 self.assign(child)
-            return self._piped(node, redirects, "", stdin)
+            return self._finish(self.redirected(redirects), "")
         written = source(name)
         if written in machine.state.aliases and written not in machine.expanding:
-            rest = (node.text or b"")[name.end_byte - node.start_byte :].decode("utf-8", "replace")
+            rest = decoded((node.text or b"")[name.end_byte - node.start_byte :])
             machine.expanding.add(written)
             try:
                 return machine.run_text(machine.state.aliases[written] + rest, stdin)
             finally:
                 machine.expanding.discard(written)
-        kept = {source(child.children[0]): None for child in assigned}
-        before = {key: machine.state.variables.get(key) for key in kept}
+        words = [name.named_children[0] if name.named_children else name, *node.children_by_field_name("argument")]
+        argv = machine.expander.words(words) + extra
+        where = self.redirected(redirects)
+        stdin = stdin if where.stdin is None else where.stdin
+        # Set for this command alone: what it runs sees them, what follows does not.
+        before = {source(child.children[0]): None for child in assigned} | machine.state.variables
         env = tuple(self.assign(child) for child in assigned)
-        for key, value in before.items():
+        printed = machine.dispatch(argv + where.arguments, stdin, env)
+        for key, _ in env:
+            value = before.get(key)
             if value is None:
                 machine.state.variables.pop(key, None)
             else:
                 machine.state.variables[key] = value
-        words = [name.named_children[0] if name.named_children else name, *node.children_by_field_name("argument")]
-        argv = machine.expander.words(words) + extra
-        where = self.redirected(redirects)
-        printed = machine.dispatch(argv + where.arguments, stdin if where.stdin is None else where.stdin, env)
         return self._finish(where, printed)
 
     def _redirected(self, node: Node, stdin: str | None) -> str:
-        body = node.child_by_field_name("body")
-        return self._piped(body, node.children_by_field_name("redirect"), None, stdin)
+        body, redirects = node.child_by_field_name("body"), node.children_by_field_name("redirect")
+        if body is not None and body.type == "list":
+            return self._list(body, stdin, lambda part: self._piped(part, redirects, stdin))
+        return self._piped(body, redirects, stdin)
 
-    def _piped(self, body: Node | None, redirects: Sequence[Node], printed: str | None, stdin: str | None) -> str:
+    def _piped(self, body: Node | None, redirects: Sequence[Node], stdin: str | None) -> str:
         where = self.redirected(redirects)
-        stdin = stdin if where.stdin is None else where.stdin
-        if printed is None:
-            if body is None:
-                printed = ""
-            elif body.type == "command":
-                with self.machine.at(body):
-                    printed = self._command(body, stdin, where.arguments)
-            else:
-                printed = self.run(body, stdin)
+        if body is None:
+            printed = ""
+        elif body.type == "pipeline":
+            printed = self._pipeline(body.named_children, stdin, where.stdin)
+        elif body.type == "command":
+            with self.machine.at(body):
+                printed = self._command(body, stdin if where.stdin is None else where.stdin, where.arguments)
+        else:
+            printed = self.run(body, stdin if where.stdin is None else where.stdin)
         return self._finish(where, printed)
 
     def _finish(self, where: Redirection, printed: str) -> str:
@@ -291,7 +321,7 @@ class Statements:
         if where.outputs:
             printed = ""
         for pipe in where.pipes:
-            printed = self._pipeline(pipe.named_children, printed)
+            printed = self._through(printed, pipe.named_children, None)
         for index, node in enumerate(where.after):
             if node.is_named:
                 printed += self._next(where.after[index - 1].type if index else ";", node, None)
@@ -331,6 +361,8 @@ class Statements:
     def _file(self, node: Node, where: Redirection) -> None:
         machine = self.machine
         operator = next((child.type for child in node.children if not child.is_named), ">")
+        if any(child.type == "ERROR" and source(child) == ">" for child in node.children):
+            operator = "<>"
         number = next((source(child) for child in node.children if child.type == "file_descriptor"), "")
         targets = node.children_by_field_name("destination")
         words = machine.expander.words(targets)
@@ -338,6 +370,10 @@ class Statements:
         if not words or (operator in (">&", "<&") and (words[0].isdigit() or words[0] == "-")):
             return
         path = machine.state.resolve(words[0])
+        if operator == "<>":
+            machine.report("write", f"redirect <> writes {plain(path)}", path=path)
+            machine.state.keep(path, UNKNOWN)
+            return
         if operator.startswith("<"):
             machine.report("read", f"redirect reads {plain(path)}", path=path)
             machine.state.seen.add(path)
@@ -349,24 +385,3 @@ class Statements:
             where.outputs.append((path, mode))
         else:
             machine.state.keep(path, UNKNOWN)
-
-
-class _Branch:
-    """One of several ways: runs on a copy of the state."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.outside = machine.state
-        self.inside: State | None = None
-
-    def __enter__(self) -> _Branch:
-        self.machine.state = self.outside.copy()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.inside, self.machine.state = self.machine.state, self.outside
-
-    def join_into(self, machine: Machine) -> None:
-        """What the branches disagree about is unknown."""
-        if self.inside is not None:
-            merge(machine.state, [self.inside])

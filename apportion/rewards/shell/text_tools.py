@@ -14,10 +14,17 @@ from apportion.rewards.shell.words import ansi
 
 __all__ = ["HANDLERS"]
 
-_FILTERS = ("sort", "uniq", "grep", "egrep", "fgrep", "rg", "tac", "shuf", "column", "nl", "fold", "pv", "tail", "less",
-            "more", "bat", "ag", "ack", "zcat", "dos2unix")  # fmt: skip
-# Letters of the filters that take a value.
-_FILTER_VALUES = "efmABCdnckt"
+_FILTERS = ("sort", "grep", "egrep", "fgrep", "rg", "tac", "shuf", "column", "nl", "fold", "pv", "tail", "less",
+            "more", "bat", "ag", "ack", "zcat")  # fmt: skip
+_SEARCHERS = ("grep", "egrep", "fgrep", "rg", "ag", "ack")
+# Letters that take a value.
+_FILTER_VALUES = {
+    "sort": "oktST",
+    "tail": "ncs",
+    "nl": "bhfnsvw",
+    "fold": "w",
+    **dict.fromkeys(_SEARCHERS, "efmABCdDgt"),
+}
 
 
 def _echo(call: Call) -> str:
@@ -94,10 +101,10 @@ def _head(call: Call) -> str:
 
 def _filter(call: Call) -> str:
     """A filter keeps or reorders lines: what a single line or a glob stands for stays the same."""
-    grammar = Grammar(valued=_FILTER_VALUES if call.name != "sort" else "oktST", long_valued={"output": "o"})
+    grammar = Grammar(valued=_FILTER_VALUES.get(call.name, ""), long_valued={"output": "o"})
     given = read(call.argv[1:], grammar)
     operands = given.operands
-    if call.name in ("grep", "egrep", "fgrep", "rg", "ag", "ack") and not given.flags & {"e", "f"}:
+    if call.name in _SEARCHERS and not given.flags & {"e", "f"}:
         operands = operands[1:]
     recursive = given.flags & {"r", "R"} or call.name in ("rg", "ag", "ack")
     text = _contents(call, [] if recursive and not operands else operands)
@@ -112,6 +119,8 @@ def _filter(call: Call) -> str:
 def _base64(call: Call) -> str:
     words = [word for word in call.argv[1:] if word not in ("base64", "enc", "-base64", "-a", "-A")]
     given = read(words, Grammar(valued="wi", longs={"decode": "d", "ignore-garbage": "i"}, same={"D": "d"}))
+    for target in [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-out", "-o", "--output")]:
+        call.machine.state.keep(call.emit("write", target, mode="replace"), UNKNOWN)
     inputs = [value for option in ("i", "in") for value in given.values.get(option, [])]
     text = _contents(call, [*given.operands, *inputs])
     if is_wild(text):
@@ -127,6 +136,8 @@ def _base64(call: Call) -> str:
 def _xxd(call: Call) -> str:
     given = read(call.argv[1:], Grammar(valued="cglos"))
     text = _contents(call, given.operands[:1])
+    for target in given.operands[1:2]:
+        call.machine.state.keep(call.emit("write", target, mode="replace"), UNKNOWN)
     if is_wild(text) or not {"r", "p"} <= given.flags:
         return UNKNOWN
     try:
@@ -216,9 +227,23 @@ def _realpath(call: Call) -> str:
 def _ls(call: Call) -> str:
     """Names of a folder: any of them."""
     words = [word for word in call.argv[1:] if not word.startswith("-")]
-    for word in words:
-        call.machine.state.resolve(word)
-    return STAR + "\n" if len(words) <= 1 else UNKNOWN
+    if not words:
+        return STAR + "\n"
+    # A file is printed as it was named, a folder by what is in it; a name with an ending is taken for a file's.
+    return "".join((word if is_wild(word) or "." in word.strip("./") else STAR) + "\n" for word in words)
+
+
+def _mktemp(call: Call) -> str:
+    """A new name in the temporary folder."""
+    return "/tmp/tmp.apportion\n" if not set(call.argv[1:]) - {"-d", "-q", "-t"} else UNKNOWN
+
+
+def _settings(call: Call) -> str:
+    """Tools that print settings of their own for `eval`."""
+    asked = call.name == "ssh-agent" or re.search(
+        r"\b(hook|init|shellenv|env|activate|docker-env)\b", " ".join(call.argv)
+    )
+    return "" if asked else UNKNOWN
 
 
 def _seq(call: Call) -> str:
@@ -311,6 +336,7 @@ _ONE: dict[str, Callable[[Call], str]] = {
     "readlink": _realpath,
     "ls": _ls,
     "seq": _seq,
+    "mktemp": _mktemp,
     "true": _true,
     ":": _true,
     "false": _false,
@@ -332,4 +358,10 @@ _ONE: dict[str, Callable[[Call], str]] = {
     "test": _silent,
     "[": _silent,
 }
-HANDLERS: dict[str, Handler] = {**dict.fromkeys(_FILTERS, _filter), **_ONE}
+_SETTERS = ("ssh-agent", "conda", "brew", "pyenv", "rbenv", "nodenv", "direnv", "starship", "zoxide", "opam", "fnm",
+            "mise", "minikube", "dircolors", "lesspipe", "register-python-argcomplete")  # fmt: skip
+HANDLERS: dict[str, Handler] = {
+    **dict.fromkeys(_SETTERS, _settings),
+    **dict.fromkeys(_FILTERS, _filter),
+    **_ONE,
+}

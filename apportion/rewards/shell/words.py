@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from apportion.rewards.shell.marks import ANY as ANY_MARK
 from apportion.rewards.shell.marks import CLOSE, COMMA, EMPTY, LEFT, OPEN, RIGHT, SPLIT, STAR, TILDE, UNKNOWN, globbing
 from apportion.rewards.shell.parameters import Parameters
-from apportion.rewards.shell.parsing import source
+from apportion.rewards.shell.parsing import decoded, source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -77,6 +77,7 @@ class Expander:
         if kind == "process_substitution":
             return self.machine.substituted(node)
         if kind == "arithmetic_expansion":
+            self.machine.statements.substitutions(node)
             digits = source(node)[3:-2].strip()
             return digits if digits.isdigit() else UNKNOWN
         if kind == "string_content":
@@ -99,6 +100,10 @@ class Expander:
         made.append(self._between(whole[at - base : stop - base], quoted))
         return "".join(made)
 
+    def broken(self, text: str) -> list[str]:
+        """The words of a brace expansion in the place of a command, which the grammar does not know."""
+        return braces(_unquoted(text, tilde=False), self.machine.limits.words)
+
     def body(self, node: Node, *, expanded: bool) -> str:
         """The text of a here-document."""
         if not expanded:
@@ -107,7 +112,7 @@ class Expander:
 
     @staticmethod
     def _between(raw: bytes, quoted: bool) -> str:
-        text = raw.decode("utf-8", "replace")
+        text = decoded(raw)
         return _QUOTED_ESCAPE.sub(_unquote, text) if quoted else _unquoted(text, tilde=False)
 
 
@@ -167,8 +172,10 @@ def braces(text: str, most: int) -> list[str]:
     """
     done: list[str] = []
     waiting = [text]
+    turns = 0
     while waiting:
-        if len(done) + len(waiting) > most:
+        turns += 1
+        if len(done) + len(waiting) > most or turns > most * 4:
             return [*done, UNKNOWN]
         word = waiting.pop()
         start = word.find(LEFT)
