@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _SHOWN = 160
+_NAME = 80
 
 
 def shorten(value: object, limit: int = _SHOWN) -> str:
@@ -103,7 +104,7 @@ class MissingInput(ApportionError, ValueError):
         self.missing = missing
         self.how = how
         self.offenders = tuple(offenders)
-        listed = ", ".join(self.offenders[:10])
+        listed = ", ".join(one if len(one) <= _NAME else f"{one[:_NAME]}…" for one in self.offenders[:10])
         more = f" (and {len(self.offenders) - 10} more)" if len(self.offenders) > 10 else ""
         where = f" in {listed}{more}" if self.offenders else ""
         super().__init__(f"{needed_by} needs {missing}, which is absent{where}; {how}")

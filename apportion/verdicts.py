@@ -19,7 +19,11 @@ from typing import Any, TypeAlias
 
 from apportion.errors import InvalidArgument, shorten
 
-__all__ = ["Abstained", "Failed", "Presence", "Scored", "Verdict", "as_verdict", "presence"]
+__all__ = ["LARGEST", "Abstained", "Failed", "Presence", "Scored", "Verdict", "as_verdict", "presence"]
+
+
+# The square of a larger number is infinite in float64: its group would divide by infinity and earn a quiet 0.
+LARGEST = 1e150
 
 
 class Presence(IntEnum):
@@ -98,7 +102,7 @@ def as_verdict(value: Any, *, source: str) -> Verdict:
     """What a plain reward function returned, as a verdict.
 
     `None` is an abstention; a finite number (or bool, or NumPy/torch scalar) is a score; a verdict stays itself; NaN,
-    an infinity, or anything else is a failure that names `source`.
+    an infinity, a number beyond `LARGEST`, or anything else is a failure that names `source`.
 
     Example:
         >>> as_verdict(True, source="exact_match")
@@ -122,4 +126,6 @@ def as_verdict(value: Any, *, source: str) -> Verdict:
         return Failed(f"{source} returned {shorten(value)}, not a number")
     if not math.isfinite(number):
         return Failed(f"{source} returned {number}, which is not a finite number")
+    if abs(number) > LARGEST:
+        return Failed(f"{source} returned {number:g}, which is beyond {LARGEST:g}")
     return Scored(number)

@@ -38,3 +38,9 @@ def test_an_error_survives_pickling_and_copying(error: ApportionError) -> None:
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(again) is type(error)
         assert str(again) == str(error)
+
+
+def test_long_names_do_not_flood_the_message() -> None:
+    error = MissingInput("outcome", "a column", "record it", ["x" * 100_000, "short"])
+    assert len(str(error)) < 300
+    assert str(error).endswith("…, short; record it")

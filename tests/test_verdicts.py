@@ -37,7 +37,22 @@ def test_numbers_of_any_kind_are_scores(value: Any, expected: float) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["1", b"1", bytearray(b"1"), 1j, [1], (1, "why"), {}, Scored, 10**400, Decimal("nan"), torch.ones(2), np.ones(1)],
+    [
+        1e151,
+        -(10**200),
+        "1",
+        b"1",
+        bytearray(b"1"),
+        1j,
+        [1],
+        (1, "why"),
+        {},
+        Scored,
+        10**400,
+        Decimal("nan"),
+        torch.ones(2),
+        np.ones(1),
+    ],
 )
 def test_what_is_no_number_is_nobodys_score(value: Any) -> None:
     assert isinstance(as_verdict(value, source="x"), Failed)

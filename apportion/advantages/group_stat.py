@@ -20,27 +20,15 @@ from apportion.advantages.order import lower_median
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
 from apportion.signal import Signal
+from apportion.verdicts import LARGEST
 
-__all__ = [
-    "LARGEST",
-    "Center",
-    "GroupStatistics",
-    "Key",
-    "Scale",
-    "Singleton",
-    "Unit",
-    "group_stat",
-    "group_statistics",
-]
+__all__ = ["Center", "GroupStatistics", "Key", "Scale", "Singleton", "Unit", "group_stat", "group_statistics"]
 
 Key: TypeAlias = Literal["group", "batch"] | Tensor | Sequence[Hashable]
 Center: TypeAlias = Literal["none", "mean", "loo", "median"]
 Scale: TypeAlias = Literal["none", "std", "loo_std", "mad", "mean"]
 Unit: TypeAlias = Literal["element", "trajectory", "token"] | Tensor | Sequence[Hashable]
 Singleton: TypeAlias = Literal["zero", "raw", "raise"]
-
-# The square of a larger number is infinite in float64: its group would divide by infinity and earn a quiet 0.
-LARGEST = 1e150
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -123,7 +123,8 @@ class FromColumn:
     def require(self, trajectories: Sequence[Trajectory]) -> None:
         """Raises `MissingInput` when no trajectory has the column at all: a wrong name, rather than lost values."""
         if not any(self.column in trajectory.columns for trajectory in trajectories):
-            present = sorted({str(column) for trajectory in trajectories for column in trajectory.columns})
+            columns = {str(column) for trajectory in trajectories for column in trajectory.columns}
+            present = [_arguments.brief(column, 80) for column in sorted(columns)]
             how = f"the columns are {', '.join(present[:20])}" if present else "the rollouts have no columns"
             raise MissingInput("outcome", f"the column {self.column!r}", how, [t.id for t in trajectories])
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from apportion.errors import MissingInput
+from apportion.rewards import _arguments
 from apportion.rollouts import Trajectory
 from apportion.verdicts import Failed
 
@@ -24,7 +25,7 @@ def interrupted(trajectory: Trajectory) -> Failed | None:
     """Why the whole reply cannot be scored: the infrastructure ended it, not the policy; `None` when it can."""
     if trajectory.status != "aborted":
         return None
-    return Failed(f"aborted by the infrastructure: {trajectory.error or 'no error recorded'}")
+    return Failed(f"aborted by the infrastructure: {_arguments.brief(trajectory.error or 'no error recorded')}")
 
 
 def require_text(needed_by: str, trajectories: Sequence[Trajectory]) -> None:
