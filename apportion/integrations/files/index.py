@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from os import PathLike
@@ -120,7 +120,7 @@ class RolloutIndex:
             with naming(copy):
                 spool.flush()
         self._offsets, self._sizes, self._lines = np.asarray(offsets), np.asarray(sizes), np.asarray(lines)
-        self._groups, self._steps, self._hashes = np.asarray(groups), np.asarray(steps), np.asarray(hashes)
+        self._groups, self._steps, self._hashes = np.asarray(groups), _by_time(steps, step_codes), np.asarray(hashes)
         repeated = self._repeated_ids()
         if repeated and skipped is None:
             raise min(repeated.values(), key=lambda problem: problem.line)
@@ -196,9 +196,10 @@ class RolloutIndex:
     def steps(
         self, *, chunk_trajectories: int = 1024, chunk_bytes: int = _BYTES, progress: Progress | None = None
     ) -> Iterator[list[Trajectory]]:
-        """Chunks of whole training steps, for recipes whose statistics run over a step; otherwise as `groups`.
+        """Chunks of whole training steps, for recipes whose statistics run over a step; bounds as in `groups`.
 
-        Rows without a step belong to one step together. Memory follows the largest step.
+        Steps come in the order of their numbers wherever they lie in the file, because a recipe's state goes from one
+        to the next. Rows without a step belong to one step together, the last. Memory follows the largest step.
         """
         return self._chunks(self._steps, chunk_trajectories, chunk_bytes, progress)
 
@@ -234,6 +235,15 @@ class RolloutIndex:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _by_time(steps: array[int], codes: Mapping[int | None, int]) -> IntArray:
+    """The place of every row's step in time; rows without one come last."""
+    order = sorted(codes, key=lambda step: (step is None, step or 0))
+    place = np.empty(len(order), np.int64)
+    place[[codes[step] for step in order]] = np.arange(len(order))
+    placed: IntArray = place[np.asarray(steps)]
+    return placed
 
 
 def _cuts(units: IntArray, sizes: IntArray, most: int, most_bytes: int) -> list[int]:

@@ -65,10 +65,10 @@ def test_chunks_hold_whole_groups_up_to_the_bounds(
         assert len(joined) > most or sum(sizes[t.id] for t in joined) > most_bytes
 
 
-def test_steps_come_whole(tmp_path: Path) -> None:
+def test_steps_come_whole_and_in_the_order_of_time(tmp_path: Path) -> None:
     with RolloutIndex(scattered(tmp_path / "a.jsonl", "aabbc", [7, 3, 7, None, 3])) as index:
         assert index.n_steps == 3
-        assert ids(index.steps(chunk_trajectories=1)) == [["a0", "b2"], ["a1", "c4"], ["b3"]]
+        assert ids(index.steps(chunk_trajectories=1)) == [["a1", "c4"], ["a0", "b2"], ["b3"]]
 
 
 @pytest.mark.parametrize("name", NAMES)
