@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,6 +27,8 @@ __all__ = ["FORMAT", "VERSION", "CreditWriter", "credit_header", "read_credit", 
 
 FORMAT = "apportion-credit"
 VERSION = 1
+# What gzip, JSON and Arrow (whose errors are ValueErrors) raise where a file was cut or changed.
+_DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error, ValueError)
 _ENDINGS = (".jsonl", ".jsonl.gz", ".parquet")
 
 
@@ -140,26 +143,36 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         BadRow: not a credit file, or one of a version that this code does not know.
     """
-    if str(path).endswith(".parquet"):
-        return _checked(path, parquet_header(Path(path)))
-    with _opened(path) as lines:
-        return _checked(path, next(lines, b""))
+    try:
+        if str(path).endswith(".parquet"):
+            line = parquet_header(Path(path))
+        else:
+            with _opened(path) as lines:
+                line = next(lines, b"")
+    except _DAMAGED:
+        line = b""
+    return _checked(path, line)
 
 
 def read_credit(path: str | os.PathLike[str]) -> Iterator[Record]:
     """The records of a credit file, one at a time, equal to what was written.
 
     Raises:
-        BadRow: not a credit file, or one of a version that this code does not know.
+        BadRow: not a credit file, one of a version that this code does not know, or a damaged record.
     """
     read_header(path)
-    if str(path).endswith(".parquet"):
-        yield from parquet_records(Path(path))
-        return
-    with _opened(path) as lines:
-        next(lines)
-        for line in lines:
-            yield json.loads(line)
+    number = 1
+    try:
+        if str(path).endswith(".parquet"):
+            for number, record in enumerate(parquet_records(Path(path)), 1):
+                yield record
+            return
+        with _opened(path) as lines:
+            for number, line in enumerate(lines, 1):
+                if number > 1:
+                    yield json.loads(line)
+    except _DAMAGED as error:
+        raise BadRow(str(path), number, "record", f"damaged ({error})", "copy the file again, or score again") from None
 
 
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:

@@ -223,6 +223,27 @@ def test_other_files_are_refused(tmp_path: Path, content: str, problem: str) -> 
         list(read_credit(path))
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
+@pytest.mark.parametrize("kept", [0.5, 0.9])
+def test_a_file_that_was_cut_is_a_bad_row(tmp_path: Path, ending: str, kept: float) -> None:
+    path = tmp_path / f"credit.{ending}"
+    _, records = scored(ROWS, VERDICTS)
+    with CreditWriter(path, credit_header(recipe(), source="x")) as out:
+        for record in records:
+            out.write(record)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * kept)])
+    with pytest.raises(BadRow, match=r"damaged|no header"):
+        list(read_credit(path))
+
+
+@pytest.mark.parametrize("name", ["credit.jsonl.gz", "credit.parquet"])
+def test_what_is_no_compressed_file_has_no_header(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"something else")
+    with pytest.raises(BadRow, match="no header"):
+        read_header(tmp_path / name)
+
+
 def test_a_lone_surrogate_in_evidence_survives_json_and_is_escaped_in_parquet(tmp_path: Path) -> None:
     _, records = scored(ROWS[:1], {"outcome": [Scored(1.0, "bad \ud800")], "path": [[Scored(0.0)] * 2]})
     for ending, evidence in (("jsonl", "bad \ud800"), ("parquet", "bad \\ud800")):
