@@ -161,18 +161,21 @@ def read_credit(path: str | os.PathLike[str]) -> Iterator[Record]:
         BadRow: not a credit file, one of a version that this code does not know, or a damaged record.
     """
     read_header(path)
-    number = 1
+    binary, done = str(path).endswith(".parquet"), 0
     try:
-        if str(path).endswith(".parquet"):
-            for number, record in enumerate(parquet_records(Path(path)), 1):
-                yield record
-            return
-        with _opened(path) as lines:
-            for number, line in enumerate(lines, 1):
-                if number > 1:
-                    yield json.loads(line)
+        for record in parquet_records(Path(path)) if binary else _json_records(path):
+            yield record
+            done += 1
     except _DAMAGED as error:
-        raise BadRow(str(path), number, "record", f"damaged ({error})", "copy the file again, or score again") from None
+        line = done + (1 if binary else 2)
+        raise BadRow(str(path), line, "record", f"damaged ({error})", "copy the file again, or score again") from None
+
+
+def _json_records(path: str | os.PathLike[str]) -> Iterator[Record]:
+    with _opened(path) as lines:
+        next(lines)
+        for line in lines:
+            yield json.loads(line)
 
 
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:
