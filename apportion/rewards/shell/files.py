@@ -79,8 +79,6 @@ def _copy(call: Call) -> str:
             for old in [known for known in state.files if known.startswith(origin + "/")]:
                 state.keep(path + old[len(origin) :], state.files[old])
             state.forget(origin)
-            if origin in state.seen:
-                state.seen.add(path)
     return ""
 
 
@@ -143,8 +141,6 @@ def _sed(call: Call) -> str:
             call.emit("write", word, how="sed -i edits")
             if path in call.machine.state.files:
                 call.machine.state.keep(path, UNKNOWN)
-        else:
-            call.machine.state.seen.add(path)
     return UNKNOWN
 
 

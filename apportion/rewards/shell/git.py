@@ -201,7 +201,6 @@ def _show(call: Call, given: Options) -> str | None:
         _, colon, path = word.partition(":")
         if colon and path:
             call.emit("read", path, how="git reads a committed version of")
-            call.machine.state.seen.add(call.path(path))
     return None
 
 

@@ -153,7 +153,7 @@ class Machine:
             yield
         finally:
             inside, self.state = self.state, outside
-            outside.files, outside.links, outside.seen = inside.files, inside.links, inside.seen
+            outside.files, outside.links = inside.files, inside.links
             outside.git_aliases = inside.git_aliases
 
     def report(

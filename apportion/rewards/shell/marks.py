@@ -22,7 +22,6 @@ __all__ = [
     "clean",
     "globbing",
     "is_wild",
-    "known",
     "plain",
 ]
 
@@ -73,11 +72,6 @@ def plain(text: str) -> str:
         '*.py…'
     """
     return text.translate(_PLAIN)
-
-
-def known(text: str) -> bool:
-    """True when no part of the word is unknown."""
-    return UNKNOWN not in text
 
 
 def is_wild(text: str) -> bool:

@@ -211,8 +211,7 @@ def _awk(call: Call) -> str:
         call.emit("write", match[2], mode="append" if match[1] == ">>" else "replace", how="awk writes")
     for word in given.operands[1:] if "f" not in given.flags else given.operands:
         if "=" not in word:
-            path = call.emit("read", word)
-            call.machine.state.seen.add(path)
+            call.emit("read", word)
             if given.value("i") == "inplace":
                 call.emit("write", word, how="awk -i inplace edits")
     return UNKNOWN

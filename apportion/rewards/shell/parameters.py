@@ -47,7 +47,10 @@ class Parameters:
             return UNKNOWN
         sign, name, index, rest = match.groups()
         if sign == "#":
-            return UNKNOWN if rest else str(len("".join(self.lookup(name)[:1])))
+            counted = self.lookup(name)
+            if rest or UNKNOWN in "".join(counted):
+                return UNKNOWN
+            return str(len(counted) if index in ("@", "*") else len("".join(counted[:1])))
         if sign == "!":
             inner = "".join(self.lookup(name)[:1])
             return self.plain(inner, quoted) if re.fullmatch(r"\w+", inner) and not rest else UNKNOWN

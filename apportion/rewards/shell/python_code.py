@@ -34,9 +34,10 @@ _PROCESSES = {"subprocess.run", "subprocess.call", "subprocess.check_call", "sub
               "asyncio.create_subprocess_shell", "asyncio.create_subprocess_exec"}  # fmt: skip
 _OPENS = {"open", "io.open", "codecs.open", "os.open", "gzip.open", "os.fdopen"}
 _DYNAMIC = {"exec", "eval", "compile", "runpy.run_path", "marshal.loads", "pickle.loads", "types.FunctionType"}
+# They look at a function and do not call it.
+_LOOKERS = {"print", "repr", "str", "type", "help", "dir", "id", "callable", "isinstance", "inspect.getsource", "vars"}
 _PATH_METHODS = {"unlink": "delete", "rmdir": "delete", "write_text": "write", "write_bytes": "write", "touch": "write",
                  "rmtree": "delete", "remove_p": "delete"}  # fmt: skip
-_MODULES = ("os", "shutil", "subprocess", "pathlib", "glob", "base64", "io", "codecs", "sys", "re", "json", "posix")
 
 
 def run_python(call: Call, code: str) -> str:
@@ -198,7 +199,7 @@ class _Reader:
         first = _path(arguments[0]) if arguments else UNKNOWN
         named = {keyword.arg: self._value(keyword.value) for keyword in node.keywords if keyword.arg}
         second = _path(arguments[1]) if len(arguments) > 1 else _path(named.get("dst", UNKNOWN))
-        for at, argument in enumerate(node.args):
+        for at, argument in enumerate(node.args if name not in _LOOKERS else ()):
             handed = (
                 dotted(argument, self.names, self.imports) if isinstance(argument, ast.Attribute | ast.Name) else ""
             )
@@ -269,7 +270,7 @@ class _Reader:
         elif method == "open" and re.fullmatch(r"[rwaxbt+]{1,4}", first if node.args else "r"):
             self._opened(node, "open", owner, [owner, *map(self._value, node.args)], {})
         elif method in ("read_text", "read_bytes"):
-            self.call.machine.state.seen.add(self.call.emit("read", owner, how=f".{method}() reads"))
+            self.call.emit("read", owner, how=f".{method}() reads")
 
     def _opened(
         self, node: ast.Call, name: str, path: str, arguments: Sequence[Value], named: dict[str, Value]
@@ -281,7 +282,7 @@ class _Reader:
             flags = ast.unparse(node.args[1]) if len(node.args) > 1 else ""
             mode = "w" if any(flag in flags for flag in ("O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC")) else "r"
         if not set(mode) & set("wax+") and mode != UNKNOWN:
-            self.call.machine.state.seen.add(self.call.emit("read", path, how="open() reads"))
+            self.call.emit("read", path, how="open() reads")
             return
         self.call.emit(
             "write",

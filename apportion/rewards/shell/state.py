@@ -65,7 +65,7 @@ class State:
         arguments: `$1`, `$2`, ...
         links: from path to target, both absolute.
         files: content of files written in the rollout; UNKNOWN where it cannot be known.
-        seen: paths that were read, or written with everything that is in them.
+        seen: paths that were read or written; the session adds them after each action.
         git_aliases: by name.
     """
 
@@ -198,5 +198,4 @@ def merge(into: State, others: Iterable[State]) -> None:
         into.links = other.links | into.links
         for path, content in other.files.items():
             into.files[path] = content if into.files.get(path, content) == content else UNKNOWN
-        into.seen |= other.seen
         into.git_aliases = other.git_aliases | into.git_aliases

@@ -376,7 +376,6 @@ class Statements:
             return
         if operator.startswith("<"):
             machine.report("read", f"redirect reads {plain(path)}", path=path)
-            machine.state.seen.add(path)
             where.stdin = machine.state.files.get(path, UNKNOWN)
             return
         mode: Mode = "append" if ">>" in operator else "replace"

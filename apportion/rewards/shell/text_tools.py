@@ -79,7 +79,6 @@ def _contents(call: Call, operands: list[str]) -> str:
             printed.append(call.stdin or "")
             continue
         path = call.emit("read", word)
-        call.machine.state.seen.add(path)
         printed.append(call.machine.state.files.get(path, UNKNOWN))
     return "".join(printed)
 

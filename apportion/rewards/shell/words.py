@@ -26,6 +26,8 @@ _UNBRACED = str.maketrans({LEFT: "{", COMMA: ",", RIGHT: "}"})
 _LITERAL = str.maketrans(
     {STAR: "*", ANY_MARK: "?", OPEN: "[", CLOSE: "]", LEFT: "{", COMMA: ",", RIGHT: "}", SPLIT: " ", EMPTY: ""}
 )
+# Characters of one word that are read over to expand its braces.
+_READ = 400_000
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 _ANSI = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|0?([0-7]{1,3})|(.))", re.DOTALL)
 _QUOTED_ESCAPE = re.compile(r"\\([$`\"\\\n])")
@@ -175,7 +177,7 @@ def braces(text: str, most: int) -> list[str]:
     turns = 0
     while waiting:
         turns += 1
-        if len(done) + len(waiting) > most or turns > most * 4:
+        if len(done) + len(waiting) > most or turns > most * 4 or turns * len(text) > _READ:
             return [*done, UNKNOWN]
         word = waiting.pop()
         start = word.find(LEFT)
