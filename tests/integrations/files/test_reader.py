@@ -43,7 +43,7 @@ def test_a_second_row_with_an_id_names_both_lines(tmp_path: Path) -> None:
     assert (caught.value.line, caught.value.field) == (4, "id")
 
 
-@pytest.mark.parametrize("content", [b"", b"\n \n", gzip.compress(b""), b"[]", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("content", [b"", b"\n \n", gzip.compress(b"", mtime=0), b"[]", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("format", ["auto", "jsonl", "messages"])
 def test_a_file_without_rows_is_an_error_and_not_an_empty_result(tmp_path: Path, content: bytes, format: str) -> None:
     path = tmp_path / "a.jsonl"
