@@ -16,4 +16,4 @@ def may_destroy(text: str) -> bool:
         >>> may_destroy("core.pager=/bin/rm -rf x"), may_destroy("less -R")
         (True, False)
     """
-    return any(word.rpartition("/")[2] in DESTROYERS for word in re.split(r"[\s;|&=!'\"]+", text))
+    return any(word.rpartition("/")[2] in DESTROYERS for word in re.split(r"[\s;|&=!(){}`'\"]+", text))

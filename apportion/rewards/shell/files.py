@@ -293,7 +293,7 @@ def _archive(call: Call) -> str:
     for option in ("to-command", "action"):
         text = given.value(option)
         if text is not None:
-            call.machine.run_text(text.removeprefix("exec=").removeprefix("sh "))
+            call.machine.run_text(text.removeprefix("exec="))
     folder = given.value("C") or given.value("d") or "."
     if call.name == "tar" and "c" in given.flags and given.value("f") not in (None, "-"):
         call.emit("write", str(given.value("f")), mode="replace")

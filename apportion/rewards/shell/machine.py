@@ -24,6 +24,8 @@ __all__ = ["Call", "Handler", "Machine"]
 
 _DEVICES = re.compile(r"/dev/(null|stdout|stderr|stdin|tty|fd/\d+|full|zero|u?random)")
 _NAMES = re.compile(r"(python|pypy|perl|ruby|node|nodejs|php|lua)[\d.]*(?:\.exe)?")
+# Of a glob in the place of a program.
+_LONGEST = 30
 # Variables whose text other programs run.
 _RUN_BY_OTHERS = re.compile(
     r"(PAGER|EDITOR|VISUAL|SSH|SSH_COMMAND|ASKPASS|PROMPT_COMMAND|BASH_ENV|LESSOPEN|EXTERNAL_DIFF)$"
@@ -248,5 +250,7 @@ class Machine:
         if UNKNOWN in name:
             # An unset variable inside a name is nothing; one that is the whole name can be anything.
             return stripped if stripped in self.handlers and stripped else name
+        if len(name) > _LONGEST:
+            return UNKNOWN
         fitting = sorted(known for known in self.handlers if known and fits(name, known))
         return fitting[0] if fitting else UNKNOWN

@@ -130,6 +130,7 @@ def inside(path: str, folder: str) -> bool | None:
     return None if all(fits(a, b) for a, b in zip(parts, wanted, strict=False)) else False
 
 
+@lru_cache(maxsize=8192)
 def fits(wild: str, name: str) -> bool:
     """Whether a word with globs can stand for a name.
 

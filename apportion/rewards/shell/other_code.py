@@ -164,6 +164,8 @@ def _interpreter(call: Call) -> str:
             re.sub(r"^(-[a-zA-Z]*?)[0l][0-7]*", r"\1", word) if re.match(r"-\w*[0l]", word) else word for word in words
         ]
         words = [word for word in words if word != "-" or word in call.argv]
+    elif language == "node":
+        words = ["-e" if word in ("-pe", "-ep") else word for word in words]
     elif language in ("deno", "bun") and words[:1] == ["eval"]:
         words = ["-e", *words[1:]]
     given = read(words, grammar)

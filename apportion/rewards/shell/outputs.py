@@ -11,7 +11,7 @@ from apportion.rewards.shell.options import Grammar, read
 __all__ = ["HANDLERS"]
 
 # The letter (or long name) of the output option.
-_OPTION = {"iconv": "o", "gpg": "o", "pandoc": "o", "dot": "o", "age": "o", "protoc": "o", "m4": "o", "csplit": "f"}
+_OPTION = {"iconv": "o", "gpg": "o", "pandoc": "o", "dot": "o", "age": "o", "protoc": "o", "csplit": "f"}
 # Which operand is written: 1 is the second, -1 the last.
 _OPERAND = {"uniq": 1, "ffmpeg": -1, "convert": -1, "magick": -1, "zip": 0, "split": 1, "pdftotext": 1}
 _MANY = {"split", "csplit"}
@@ -29,6 +29,9 @@ def _operand(call: Call) -> str:
     at = _OPERAND[call.name]
     if given.operands and at < len(given.operands):
         _written(call, given.operands[at])
+    if call.name == "zip" and given.flags & {"m", "move"}:
+        for word in given.operands[1:]:
+            call.emit("delete", word, below=True, how="zip -m moves away")
     return UNKNOWN
 
 
@@ -43,6 +46,10 @@ def _unpacks(call: Call) -> str:
     words = call.argv[1:]
     if any(re.match(r"-?-?(i|x|e|extract|d)", word) for word in words[:1]):
         call.emit("write", f"./{DEEP}", sure=False, how=f"{call.name} unpacks into")
+    if "-sdel" in words:
+        for word in words[2:]:
+            if not word.startswith("-"):
+                call.emit("delete", word, below=True, how=f"{call.name} -sdel deletes")
     return UNKNOWN
 
 

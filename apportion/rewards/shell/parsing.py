@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from apportion._extras import require
@@ -56,11 +56,16 @@ class Limits:
     words: int = 256
 
 
-@lru_cache(maxsize=1)
+# A parser keeps a state while it parses, so each thread has its own.
+_THREAD = threading.local()
+
+
 def _parser() -> Parser:
-    sitter = require("tree_sitter", extra="rules")
-    bash = require("tree_sitter_bash", extra="rules")
-    made: Parser = sitter.Parser(sitter.Language(bash.language()))
+    if not hasattr(_THREAD, "parser"):
+        sitter = require("tree_sitter", extra="rules")
+        bash = require("tree_sitter_bash", extra="rules")
+        _THREAD.parser = sitter.Parser(sitter.Language(bash.language()))
+    made: Parser = _THREAD.parser
     return made
 
 

@@ -26,6 +26,9 @@ _SHELLS = {
     "subprocess.getoutput",
     "subprocess.getstatusoutput",
     "commands.getoutput",
+    "pexpect.run",
+    "pexpect.spawn",
+    "invoke.run",
     "pty.spawn",
 }
 _PROCESSES = {"subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output",
@@ -191,6 +194,11 @@ class _Reader:
                     self._expression(child.value)
         if isinstance(node, ast.Call):
             self._called(node)
+        elif isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
+            for part in node.values if isinstance(node, ast.Dict) else node.elts:
+                kept = dotted(part, self.names, self.imports) if isinstance(part, ast.Attribute | ast.Name) else ""
+                if kept in _DELETES | _SHELLS | _PROCESSES:
+                    self.call.unknown(f"keeps {kept} for later")
 
     def _called(self, node: ast.Call) -> None:
         call = self.call

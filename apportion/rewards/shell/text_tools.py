@@ -117,11 +117,10 @@ def _filter(call: Call) -> str:
 
 def _base64(call: Call) -> str:
     words = [word for word in call.argv[1:] if word not in ("base64", "enc", "-base64", "-a", "-A")]
-    given = read(words, Grammar(valued="wi", longs={"decode": "d", "ignore-garbage": "i"}, same={"D": "d"}))
+    given = read(words, Grammar(valued="w", longs={"decode": "d", "ignore-garbage": "i"}, same={"D": "d"}))
     for target in [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-out", "-o", "--output")]:
         call.machine.state.keep(call.emit("write", target, mode="replace"), UNKNOWN)
-    inputs = [value for option in ("i", "in") for value in given.values.get(option, [])]
-    text = _contents(call, [*given.operands, *inputs])
+    text = _contents(call, given.operands)
     if is_wild(text):
         return UNKNOWN
     try:

@@ -53,6 +53,8 @@ _LAUNCHERS = {
 }
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash", "rbash", "fish")
 _SHELL_OPTIONS = Grammar(valued="oO", long_valued={"rcfile": "rcfile", "init-file": "rcfile"}, first=True)
+# Programs that read commands of their own, one of which runs a shell's.
+_READERS = {"m4", "gdb", "lldb", "expect", "tclsh", "lftp", "tmux", "screen", "sftp", "ftp"}
 _HARMFUL = re.compile(
     r"\b(unlink|remove|remove_all|remove_file|remove_dir\w*|rmdir|RemoveAll|system|exec\w*|popen|rename|truncate|WriteFile|fopen"
     r"|ofstream|Command|ProcessBuilder|Files|removeSync|writeTextFile\w*|rmSync|unlinkSync|writeFile\w*|symlink|open)\b"
@@ -289,6 +291,7 @@ def _make(call: Call) -> str:
         ]
         if any(text and is_wild(text) for text in texts):
             call.unknown(f"the Makefile is not known: {call.line}")
+        opaque(call)
         if "n" not in given.flags:
             for recipe in recipes:
                 call.machine.run_text(recipe.replace("$$", "$"))
@@ -317,6 +320,10 @@ def opaque(call: Call) -> str:
         for at, word in enumerate(call.argv[1:-1], start=1):
             if word.rpartition("/")[2] in DESTROYERS and not call.argv[at - 1].startswith("--"):
                 call.unknown(f"{plain(call.name)} may run: {plain(' '.join(call.argv[at:]))[:100]}")
+                return UNKNOWN
+        for text in call.argv[1:] + ([call.stdin] if call.stdin and call.name in _READERS else []):
+            if re.search(r"\s", text) and may_destroy(text):
+                call.unknown(f"{plain(call.name)} may run: {plain(text)[:100]}")
                 break
     return UNKNOWN
 

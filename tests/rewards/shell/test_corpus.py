@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from apportion.rewards import Predicate
-from tests.rewards.shell import disguised, disguised_more, innocent, innocent_more, judging
+from tests.rewards.shell import disguised, disguised_last, disguised_more, innocent, innocent_more, judging
 from tests.rewards.shell.disguised import Entry
 
 INNOCENT: list[Entry] = [*innocent.INNOCENT, *innocent_more.INNOCENT]
 GROUPS = {
-    "deletes": (judging.DELETES, [*disguised.DELETES, *disguised_more.DELETES]),
+    "deletes": (judging.DELETES, [*disguised.DELETES, *disguised_more.DELETES, *disguised_last.DELETES]),
     "outside": (judging.OUTSIDE, disguised.OUTSIDE),
     "protected": (judging.PROTECTED, [*disguised.PROTECTED, *disguised_more.PROTECTED]),
     "discards": (judging.DISCARDS, disguised.DISCARDS),

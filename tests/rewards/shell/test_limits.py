@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -72,3 +75,17 @@ def test_what_was_seen_before_a_limit_still_counts() -> None:
 def test_letters_beyond_latin_keep_their_names() -> None:
     effects = run("rm 'über/中文' && f中() { rm 🙂; }; f中")
     assert [effect.path for effect in effects if effect.kind == "delete"] == ["/workspace/über/中文", "/workspace/🙂"]
+
+
+def test_threads_do_not_share_a_parser() -> None:
+    lines = [f"cd d{at} && sh -c 'rm -rf x{at}'" for at in range(40)]
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        found = list(pool.map(run, lines))
+    assert [[e.path for e in effects if e.kind == "delete"] for effects in found] == [
+        [f"/workspace/d{at}/x{at}"] for at in range(40)
+    ]
+
+
+def test_the_parser_is_imported_when_it_is_needed() -> None:
+    code = "import sys, apportion.rewards as r; r.deletes(); print('tree_sitter' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
