@@ -32,13 +32,14 @@ def trajectory(rng: np.random.Generator, number: int, group: int, *, turns: int)
     policy = np.repeat(np.tile([True, False], len(pieces)), pieces.ravel())
     fate = rng.random()
     status: Status = "aborted" if fate < 0.01 else "truncated" if fate < 0.05 else "terminated"
-    solved = np.random.default_rng(group).beta(0.6, 0.8)
+    of_group = np.random.default_rng(group)
+    solved = of_group.beta(0.6, 0.8)
     reward = None if status == "aborted" else float(status == "terminated" and rng.random() < solved)
     return Trajectory(
         id=f"rollout-{number}",
         group=f"prompt-{group}",
         step=group // GROUPS_PER_STEP,
-        prompt_ids=rng.integers(0, VOCABULARY, int(rng.integers(50, 400))),
+        prompt_ids=of_group.integers(0, VOCABULARY, int(of_group.integers(50, 400))),
         response_ids=rng.integers(0, VOCABULARY, policy.size),
         policy=policy,
         behaviour_logps=np.where(policy, -np.round(rng.exponential(0.4, policy.size), 4), 0.0),
