@@ -12,6 +12,7 @@ from accelerate.utils import gather_object
 from apportion.batch import Batch
 from apportion.errors import ObserverFailing
 from apportion.integrations.trl.rollouts import UNJOINED
+from apportion.rewards import Reward
 from apportion.rollouts import Trajectory
 from apportion.verdicts import Failed, Verdict
 
@@ -32,13 +33,16 @@ class Gathered:
     verdicts: Mapping[str, Sequence[Any]]
     unjoined: float
 
-    def refuse_failing(self, limit: float) -> None:
-        """Stop when an observer failed on more than its share of what it was asked.
+    def refuse_failing(self, observers: Sequence[Reward], limit: float) -> None:
+        """Stop when an observer, other than a `metric`, failed on more than its share of what it was asked.
 
         Raises:
             ObserverFailing: the first such observer, with the first failure.
         """
-        for name, rows in self.verdicts.items():
+        for observer in observers:
+            if getattr(observer, "role", "outcome") == "metric":
+                continue
+            name, rows = observer.name, self.verdicts[observer.name]
             cells: list[tuple[str, Verdict]] = [
                 (who, cell)
                 for who, row in zip(self.batch.ids, rows, strict=True)

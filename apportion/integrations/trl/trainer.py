@@ -147,7 +147,7 @@ class CreditMixin:
             )
         rollouts = local_rollouts(self, scored, output)
         everyone = gathered(rollouts, self._observed(rollouts))
-        everyone.refuse_failing(self._observe_failure_limit)
+        everyone.refuse_failing(self.recipe.observers, self._observe_failure_limit)
         training = self.model.training
         credit, state = self.recipe.assign(
             everyone.batch, everyone.verdicts, step=int(self.state.global_step), state=self.recipe_state

@@ -47,6 +47,7 @@ def test_masked_truncated_completions_leave_every_denominator(tmp_path: Path, lo
     assert [len(t.turns) for t in made.last_rollouts] == [1, 2, 3] * 2
     credit = made.last_credit
     assert credit is not None
+    assert credit.batch.status.tolist() == [0, 1, 0] * 2
     constant = float(made.max_completion_length) if recipe == "dr_grpo" else None
     assert credit.batch.own is not None
     wanted = (-credit.advantages.values * credit.loss_weights(constant=constant))[credit.batch.own]

@@ -13,7 +13,7 @@ from apportion.advantages import group_center
 from apportion.errors import InvalidArgument, MissingInput, ObserverFailing
 from apportion.integrations.trl import as_reward_func
 from apportion.recipe import Recipe
-from apportion.rewards import Reward, outcome, reward
+from apportion.rewards import Reward, metric, outcome, reward
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Failed, Scored
 from tests.integrations.trl_adapter.tiny import half_right, trainer
@@ -86,6 +86,18 @@ def test_an_observer_that_only_fails_stops_training(tmp_path: Path) -> None:
     with pytest.raises(ObserverFailing, match=r"'judged' failed on 6 of 6 .*'0\.0': ConnectionError: no route"):
         made.train()
     assert made.state.global_step == 0
+
+
+def test_what_is_only_watched_stops_nothing(tmp_path: Path) -> None:
+    @reward
+    def judged(trajectory: Trajectory) -> float:
+        raise ConnectionError("no route to the judge")
+
+    made = trainer(tmp_path, recipe=centred(outcome(), metric(judged)))
+    made.train()
+    assert made.state.global_step == 1
+    assert made.last_credit is not None
+    assert not made.last_credit.rewards["judged"].known.any()
 
 
 def test_how_much_may_fail_is_a_setting(tmp_path: Path) -> None:

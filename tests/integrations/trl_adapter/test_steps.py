@@ -76,6 +76,18 @@ def test_names_decide_where_counts_cannot() -> None:
     assert [turn.columns.get("n") for turn in made] == [None, 1, None]
 
 
+def test_a_call_that_worked_has_arrived() -> None:
+    """Both failed calls may have, but the first `g` alone cannot be the first turn: its `f` worked."""
+    messages = [
+        *(asks(("g", 0), ("f", 0)), answer("g", failed=True), answer("f")),
+        *(asks(("f", 0), ("g", 0)), answer("f", failed=True), answer("g")),
+    ]
+    recorded = Recorded(columns=[{"n": 1}] * 3, calls=["g", "f", "g"])
+    made = by_call(turns_of(messages), messages, recorded, last_ran=True)
+    assert made is not None
+    assert [turn.columns["n"] for turn in made] == [2, 1]
+
+
 def test_arguments_decide_where_names_cannot() -> None:
     messages = [asks(("f", 0)), answer("f", failed=True), asks(("f", 1)), answer("f", failed=True)]
     turns, one = turns_of(messages), [{"n": 1}]

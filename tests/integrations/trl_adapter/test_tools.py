@@ -17,6 +17,7 @@ from apportion.integrations.trl.rollouts import UNJOINED
 from apportion.recipe import Recipe
 from apportion.rewards import step_reward
 from apportion.rollouts import Level, Trajectory
+from apportion.verdicts import Abstained
 from tests.integrations.trl_adapter.scripted import CUT, Scripted, call, scripted
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
@@ -201,6 +202,24 @@ def test_what_the_environment_pays_per_call_can_drive_alone(tmp_path: Path) -> N
     assert credit.rewards["step_reward"].values.tolist() == [1.0, 10.0, 0.0, 1.0, 0.0]
     by_turn = credit.batch.pool(credit.advantages.values, Level.TOKEN, Level.TURN, "mean").tolist()
     assert by_turn == pytest.approx([11 - 4.4, 10 - 4.4, -4.4, 1 - 4.4, -4.4])
+
+
+def test_environments_by_name_are_each_joined_to_their_own_rollouts(tmp_path: Path) -> None:
+    """TRL gives every environment class a reward column; what another class did not score is absent, not 0."""
+    rows = [
+        {"prompt": [{"role": "user", "content": "q "}], "environment": name, "seed": 0} for name in ("shop", "terminal")
+    ]
+    buys, edits = [call("add", item="a"), "ok"], [call("edit", path="tests.py"), "ok"]
+    made = scripted(
+        tmp_path,
+        [buys, buys, edits, edits],
+        rows=rows,
+        environment_factory={"shop": Shop, "terminal": TerminalTools},
+        reward_funcs=[],
+    )
+    assert [counted(rollout) for rollout in made.last_rollouts] == [[1, None]] * 2 + [[1, 0]] * 2
+    assert [rollout.columns["reward"] for rollout in made.last_rollouts] == [1.0, 1.0, 0.0, 0.0]
+    assert isinstance(made.last_rollouts[0].columns["TerminalTools"], Abstained)
 
 
 def test_rules_see_every_tool_call(tmp_path: Path) -> None:

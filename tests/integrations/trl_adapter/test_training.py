@@ -85,6 +85,7 @@ def test_turns_are_runs_of_both_masks_and_carry_what_was_recorded(tmp_path: Path
     ]
     assert [t.group for t in made.last_rollouts] == ["0.0"] * 3 + ["0.1"] * 3
     assert all(t.status == "terminated" for t in made.last_rollouts)
+    assert all("<|im_end|>" not in turn.text for t in made.last_rollouts for turn in t.turns)
     assert made.last_credit is not None
     assert made.last_credit.rewards["violations"].values.sum() == 4
 
