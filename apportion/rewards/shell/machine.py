@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ __all__ = ["Call", "Handler", "Machine"]
 
 _DEVICES = re.compile(r"/dev/(null|stdout|stderr|stdin|tty|fd/\d+|full|zero|u?random)")
 _NAMES = re.compile(r"(python|pypy|perl|ruby|node|nodejs|php|lua)[\d.]*(?:\.exe)?")
+# Seconds of parsing per action, all texts together.
+_PARSING = 2.0
 # Of a glob in the place of a program.
 _LONGEST = 30
 # Variables whose text other programs run.
@@ -114,6 +117,7 @@ class Machine:
         self.expanding: set[str] = set()
         self._steps = 0
         self._depth = 0
+        self._parsing = 0.0
         self._node = ("program", "")
 
     def step(self) -> None:
@@ -188,7 +192,13 @@ class Machine:
         if len(text) > self.limits.characters:
             raise Exhausted(f"longer than {self.limits.characters} characters")
         with self.deeper():
-            return self.statements.run(parse(text), stdin)
+            started = time.monotonic()
+            root = parse(text)
+            # Each parse has its own clock; many slow ones must not add up either.
+            self._parsing += time.monotonic() - started
+            if self._parsing > _PARSING:
+                raise Exhausted(f"parsing takes more than {_PARSING} s")
+            return self.statements.run(root, stdin)
 
     def captured(self, node: Node) -> str:
         """What `$(...)` prints."""

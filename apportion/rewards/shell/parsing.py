@@ -20,7 +20,7 @@ __all__ = ["Exhausted", "Limits", "decoded", "parse", "source"]
 _COSTLY = ("<<", "=(", "${", "$((")
 _REPEATS = 1_000
 # The last resort where counting did not help. Whatever takes so long is no command that anybody typed.
-_SECONDS = 3.0
+_SECONDS = 1.0
 _BLOCK = 1 << 16
 # Bytes that no text takes long to parse.
 _SHORT = 4_000
