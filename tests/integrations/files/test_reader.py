@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import importlib
 import os
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def test_a_named_format_is_not_second_guessed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def parquet(tmp_path: Path) -> Path:
-    pytest.importorskip("pyarrow")
+    importlib.import_module("pyarrow")
     write([Trajectory(id=str(k), group="g", response_ids=[k]) for k in range(5)], tmp_path / "a.parquet")
     return tmp_path / "a.parquet"
 
@@ -152,7 +153,7 @@ def test_damaged_parquet_is_a_bad_row(parquet: Path, kept: int) -> None:
 
 
 def test_parquet_of_another_origin_says_how_to_convert(tmp_path: Path) -> None:
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     pq.write_table(pa.table({"prompt": ["x"], "reward": [1.0]}), tmp_path / "a.parquet")
     with pytest.raises(BadRow, match="columns prompt, reward, not written by apportion"):
         list(read(tmp_path / "a.parquet"))
@@ -182,7 +183,7 @@ def test_parquet_of_another_origin_says_how_to_convert(tmp_path: Path) -> None:
     ],
 )
 def test_parquet_that_was_edited_is_checked_like_any_row(parquet: Path, change: dict[str, object], field: str) -> None:
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     table = pq.read_table(parquet)
     for name, value in change.items():
         if name == "metadata":
@@ -207,7 +208,7 @@ def test_a_format_that_the_file_does_not_have_is_named(parquet: Path, tmp_path: 
 
 
 def test_parquet_rewritten_with_wider_types_is_the_same(parquet: Path) -> None:
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     table = pq.read_table(parquet)
     wide = {"id": pa.large_string(), "response_ids": pa.large_list(pa.int64())}
     for name, type in wide.items():
