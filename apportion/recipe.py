@@ -95,12 +95,13 @@ class Credit:
         a = self.advantages
         known, n = a.values[a.known], max(a.values.numel(), 1)
         result = {
-            "credit/mean": float(known.mean()) if known.numel() else 0.0,
-            "credit/std": float(known.std(correction=0)) if known.numel() else 0.0,
-            "credit/zero_share": float((known == 0).sum()) / max(known.numel(), 1),
             "credit/out_of_loss_share": 1.0 - known.numel() / n,
             "rollouts/empty_share": float((~_wrote(a.batch)).to(torch.float64).mean()),
         }
+        if known.numel():
+            result["credit/mean"] = float(known.mean())
+            result["credit/std"] = float(known.std(correction=0))
+            result["credit/zero_share"] = float((known == 0).to(torch.float64).mean())
         for i, status in enumerate(STATUSES):
             result[f"rollouts/{status}_share"] = float((a.batch.status == i).to(torch.float64).mean())
         group_of = a.batch.owner(a.level, Level.GROUP)
@@ -109,8 +110,9 @@ class Credit:
         result["groups/without_credit_share"] = float((moving == 0).to(torch.float64).mean())
         for name, term in a.ledger().items():
             used = term[a.known]
-            result[f"terms/{name}/mean"] = float(used.mean()) if used.numel() else 0.0
-            result[f"terms/{name}/std"] = float(used.std(correction=0)) if used.numel() else 0.0
+            if used.numel():
+                result[f"terms/{name}/mean"] = float(used.mean())
+                result[f"terms/{name}/std"] = float(used.std(correction=0))
         for name, share in (variance_shares(a) or {}).items():
             result[f"terms/{name}/variance_share"] = share
         for name, reward in self.rewards.items():

@@ -282,3 +282,14 @@ def test_the_ledger_sums_whatever_is_missing(data: st.DataObject) -> None:
     assert float((terms.sum(0) - padded).abs().max() if padded.numel() else 0.0) <= 1e-6 * largest
     assert bool(torch.isfinite(padded).all())
     assert bool((credit.advantages.values[~credit.in_loss] == 0).all())
+
+
+def test_a_step_without_data_is_left_out_of_the_log_not_logged_as_zero() -> None:
+    b = Batch.of(groups=["q", "q"], tokens=[1, 1])
+    nothing = [Failed("-"), Failed("-")]
+    credit, _ = two_levels().assign(b, {"outcome": nothing, "path": [[Failed("-")], [Failed("-")]]})
+    seen = credit.diagnostics()
+    assert seen["credit/out_of_loss_share"] == 1.0
+    assert seen["rewards/outcome/missing_share"] == 1.0
+    absent = ("credit/mean", "credit/std", "credit/zero_share", "terms/outcome/mean", "rewards/outcome/mean")
+    assert not set(absent) & set(seen)
