@@ -67,21 +67,21 @@ class Batch:
 
     @classmethod
     def pack(cls, trajectories: Sequence[Trajectory]) -> Batch:
-        """Pack trajectories; all of them carry tokens, or none does.
+        """Pack trajectories; all carry tokens or none does, but for aborted ones, which may have nothing.
 
         Raises:
             InvalidArgument: no trajectories, an id used twice, or token and text-only rollouts mixed (all listed).
         """
-        texts = [t.id for t in trajectories if not t.has_tokens]
-        if texts and len(texts) < len(trajectories):
-            raise InvalidArgument("trajectories", texts[:10], "tokens on every trajectory, or on none; these have none")
-        layouts, tokenised = [t.layout() for t in trajectories], not texts
+        texts = [t.id for t in trajectories if not t.has_tokens and t.status != "aborted"]
+        if (tokenised := any(t.has_tokens for t in trajectories)) and texts:
+            raise InvalidArgument("trajectories", texts[:10], "tokens on all or none, but for aborted; these lack them")
+        layouts = [t.layout() for t in trajectories]
 
         def join(parts: list[Any], dtype: torch.dtype = torch.int64) -> Tensor:
             return torch.as_tensor(np.concatenate(parts) if parts else np.empty(0)).to(dtype)
 
         def per_token(name: str, default: float) -> list[Any]:
-            columns: list[tuple[Any, Any]] = [(getattr(t, name), t.policy) for t in trajectories]
+            columns: list[tuple[Any, Any]] = [(getattr(t, name), t.policy) for t in trajectories if t.has_tokens]
             return [np.full(int(m.sum()), default) if column is None else column[m] for column, m in columns]
 
         inside = any(layout.positions is not None for layout in layouts)

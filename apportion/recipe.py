@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -145,7 +145,7 @@ class Recipe:
         force: "" or the reason why a recipe without a driving reward is wanted all the same.
 
     Raises:
-        InvalidArgument: no observers, or two of one name.
+        InvalidArgument: no observers, two of one name, or an unknown aggregation or scope.
         RecipeRefused: only penalties, progress or other shaping: such a recipe is known to teach inaction, endless
             searching or never submitting. A reward may declare `role = "shaping"`, or "metric" for what is only
             recorded; all others drive.
@@ -182,6 +182,10 @@ class Recipe:
         names = [observer.name for observer in self.observers]
         if not names or len(set(names)) < len(names):
             raise InvalidArgument("observers", names, f"at least one observer, each name once, in recipe {self.name!r}")
+        if self.aggregation not in get_args(Aggregation):
+            raise InvalidArgument("aggregation", self.aggregation, f"one of {', '.join(get_args(Aggregation))}")
+        if self.scope not in ("group", "batch"):
+            raise InvalidArgument("scope", self.scope, "'group' or 'batch'")
         if not self.force and all(getattr(o, "role", "outcome") != "outcome" for o in self.observers):
             raise RecipeRefused(
                 f"recipe {self.name!r} has no reward that drives ({', '.join(names)}). Penalties alone teach inaction, "

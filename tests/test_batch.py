@@ -244,3 +244,16 @@ def test_to_moves_every_tensor() -> None:
     moved = batch.to("meta")
     tensors = [moved.group, moved.turns, moved.tokens, moved.lead, moved.gaps, moved.own, moved.token_columns["x"]]
     assert {t.device.type for t in tensors if t is not None} == {"meta"}
+
+
+def test_an_aborted_rollout_with_nothing_recorded_joins_a_token_exact_batch() -> None:
+    """One dead sandbox must not make the other rollouts unscorable."""
+    alive = Trajectory(id="a", group="q", response_ids=[1, 2], behaviour_logps=[-0.5, -0.25])
+    dead = Trajectory(id="b", group="q", status="aborted", error="the sandbox did not answer")
+    other = Trajectory(id="c", group="q", response_ids=[3], policy=[1])
+    packed = Batch.pack([alive, dead, other])
+    assert packed.turns.tolist() == [1, 0, 1]
+    assert packed.tokens_per_trajectory.tolist() == [2, 0, 1]
+    assert packed.token_columns["behaviour_logps"][:2].tolist() == [-0.5, -0.25]
+    with pytest.raises(InvalidArgument, match="but for aborted"):
+        Batch.pack([alive, Trajectory(id="d", group="q")])

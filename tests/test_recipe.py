@@ -293,3 +293,10 @@ def test_a_step_without_data_is_left_out_of_the_log_not_logged_as_zero() -> None
     assert seen["rewards/outcome/missing_share"] == 1.0
     absent = ("credit/mean", "credit/std", "credit/zero_share", "terms/outcome/mean", "rewards/outcome/mean")
     assert not set(absent) & set(seen)
+
+
+@pytest.mark.parametrize(("field", "value"), [("aggregation", "tokn-mean"), ("scope", "grup")])
+def test_a_misspelled_aggregation_or_scope_is_refused(field: str, value: str) -> None:
+    settings: dict[str, Any] = {"aggregation": "token-mean", field: value}
+    with pytest.raises(InvalidArgument, match=value):
+        Recipe(name="x", observers=[Named("outcome")], assign_signals=outcome_plus_path, **settings)

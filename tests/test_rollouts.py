@@ -174,7 +174,7 @@ def test_text_only_trajectories_have_turns_and_no_tokens() -> None:
 
 
 def test_token_and_text_rollouts_do_not_mix() -> None:
-    with pytest.raises(InvalidArgument, match="these have none"):
+    with pytest.raises(InvalidArgument, match="these lack them"):
         Batch.pack([rollout(id="a", response_ids=[1]), rollout(id="b", turns=[Turn()])])
 
 

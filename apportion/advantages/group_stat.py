@@ -91,6 +91,8 @@ def group_statistics(
         >>> s.count.tolist(), s.mean.tolist(), s.constant.tolist()
         ([2, 1], [0.5, 5.0], [False, True])
     """
+    if not isinstance(x, Signal):
+        raise InvalidArgument("x", type(x).__name__, "a Signal; wrap numbers: rewards_signal(rewards, groups=[...])")
     tol = x.resolution if constant_tol is None else constant_tol
     if not tol >= 0:
         raise InvalidArgument("constant_tol", constant_tol, "a number >= 0")

@@ -76,6 +76,8 @@ def group_page(
     console.print(c.heading(f"ledger of {name}", "credit of each policy token, turn by turn"))
     if remark:
         console.print(Padding(Text(remark), (0, 0, 0, 2)))
+    unit = "rlvp's credit is shown times the policy tokens of the step: its loss sums, grpo's takes means."
+    console.print(Padding(Text(unit), (0, 0, 0, 2)))
     console.print()
     console.print(_ledger(rows, trajectories, grpo, rlvp))
 

@@ -6,6 +6,7 @@ load("my_recipe.py")           from a file that defines `recipe`: a Recipe, or a
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
@@ -97,7 +98,11 @@ def load(name_or_file: str | Path, **parameters: Any) -> Recipe:
     made = make(**parameters)
     if not isinstance(made, Recipe):
         raise InvalidArgument("recipe", made, f"a Recipe from the function in {str(name_or_file)!r}")
-    return made
+    if made.parameters:
+        return made
+    # A function that does not record its settings would leave runs that cannot be told apart.
+    defaults = {name: p.default for name, p in settings.items() if p.default is not p.empty}
+    return dataclasses.replace(made, parameters={**defaults, **parameters})
 
 
 def _from_file(path: Path) -> Factory:

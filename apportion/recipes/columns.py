@@ -31,7 +31,7 @@ class TurnColumn:
             raise MissingInput(
                 f"observer {self.name!r}",
                 f"a turn column {self.column!r}",
-                "record it per turn, or name another column",
+                "record it per turn, name another column, or give rules (recipe rlvp: rules=FILE.py)",
             )
         return [self._row(t) for t in trajectories]
 

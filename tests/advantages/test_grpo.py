@@ -75,3 +75,9 @@ def test_bad_choices_are_named() -> None:
         grpo(rewards_signal([1.0]), dialect="ppo")
     with pytest.raises(InvalidArgument, match="ddof"):
         grpo(rewards_signal([1.0]), ddof=3)
+
+
+@pytest.mark.parametrize("numbers", [[1.0, 0.0], torch.tensor([1.0, 0.0])])
+def test_plain_numbers_are_told_how_to_become_a_signal(numbers: object) -> None:
+    with pytest.raises(InvalidArgument, match="rewards_signal"):
+        grpo(numbers)  # type: ignore[arg-type]

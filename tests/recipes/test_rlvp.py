@@ -219,3 +219,18 @@ def test_an_unknown_outcome_is_in_no_baseline(unknown: Verdict, variant: str) ->
     """Were it 0 beside an outcome of 3 and one of 1, the mean of the group would be 4/3 instead of 2."""
     credit, _ = rlvp(variant=variant).assign(turns_of_ten(1, 1, 1), seen([3, 1, unknown], [[0], [0], [0]]))  # type: ignore[arg-type]
     assert [round(v * 20, 6) for v in credit.advantages.values[::10].tolist()] == [1.0, -1.0, 0.0]
+
+
+def test_settings_of_a_users_recipe_are_recorded(tmp_path: Any) -> None:
+    """Two runs with different settings must be told apart by their credit files."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import apportion as ap\n"
+        "def recipe(*, beta=0.1, column='reward'):\n"
+        "    def assign(batch, signals, *, step, state):\n"
+        "        return ap.grpo(signals['outcome']) * beta\n"
+        "    return ap.Recipe(name='mine', observers=[ap.outcome(column)], assign_signals=assign,\n"
+        "                     aggregation='token-mean')\n"
+    )
+    assert load(str(file), beta=0.5).parameters == {"beta": 0.5, "column": "reward"}
+    assert load("grpo").parameters["dialect"] == "apportion"

@@ -180,12 +180,24 @@ def _wrong_version(version: Any) -> FieldProblem:
     return FieldProblem(VERSION_KEY, f"{str(version)[:40]!r} is not a schema version", f"use {SCHEMA_VERSION}")
 
 
+# What trainers call the same things, so that a near spelling is not suggested in its place.
+_ALIASES: Mapping[str, str] = {
+    "completion_ids": "response_ids",
+    "responses": "response_ids",
+    "completion_mask": "policy",
+    "response_mask": "policy",
+    "logprobs": "behaviour_logps",
+    "rollout_log_probs": "behaviour_logps",
+    "uid": "group",
+}
+
+
 def _refuse_unknown(row: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
     unknown = next((name for name in row if name not in known), None)
     if unknown is None:
         return
-    near = get_close_matches(unknown[:80], known, n=1)
-    remedy = f"did you mean {near[0]!r}? " if near else ""
+    near = _ALIASES.get(unknown) or next(iter(get_close_matches(unknown[:80], known, n=1)), None)
+    remedy = f"did you mean {near!r}? " if near in known else ""
     raise FieldProblem(f"{where}{unknown[:80]}", "unknown field", f'{remedy}free data belongs under "columns"')
 
 
