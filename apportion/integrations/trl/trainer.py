@@ -235,5 +235,5 @@ class CreditGRPOTrainer(CreditMixin, GRPOTrainer):  # type: ignore[misc]
 
     Example:
         A script that trains with `GRPOTrainer(model=..., reward_funcs=..., args=..., train_dataset=...)` becomes
-        `CreditGRPOTrainer(recipe="rlvp", model=..., ...)`.
+        `CreditGRPOTrainer(recipe="dr_grpo", model=..., ...)`; `recipe="rlvp"` also wants `recipe_args={"rules": FILE}`.
     """
