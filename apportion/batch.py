@@ -75,23 +75,23 @@ class Batch:
         texts = [t.id for t in trajectories if not t.has_tokens and t.status != "aborted"]
         if (tokenised := any(t.has_tokens for t in trajectories)) and texts:
             raise InvalidArgument("trajectories", texts[:10], "tokens on all or none, but for aborted; these lack them")
-        layouts = [t.layout() for t in trajectories]
+        layouts, masks = [t.layout() for t in trajectories], [t.policy for t in trajectories]
 
         def join(parts: list[Any], dtype: torch.dtype = torch.int64) -> Tensor:
             return torch.as_tensor(np.concatenate(parts) if parts else np.empty(0)).to(dtype)
 
-        def per_token(name: str, default: float) -> list[Any]:
-            columns: list[tuple[Any, Any]] = [(getattr(t, name), t.policy) for t in trajectories if t.has_tokens]
-            return [np.full(int(m.sum()), default) if column is None else column[m] for column, m in columns]
+        def per_token(default: float, columns: list[Any]) -> list[Any]:
+            both: Any = zip(columns, masks, strict=True)
+            return [np.full(int(m.sum()), default) if c is None else c[m] for c, m in both if m is not None]
 
-        inside = any(layout.positions is not None for layout in layouts)
-        positions = join([np.flatnonzero(t.policy) for t in trajectories if t.policy is not None]) if inside else None
-        own = join(per_token("own", 1), torch.bool) if tokenised else None
-        token_columns = {}
-        if tokenised and any(t.behaviour_logps is not None for t in trajectories):
-            token_columns["behaviour_logps"] = join(per_token("behaviour_logps", np.nan), torch.float64)
-        if tokenised and any(t.policy_version is not None for t in trajectories):
-            token_columns["policy_version"] = join(per_token("policy_version", -1))
+        ragged = any(layout.positions is not None for layout in layouts)
+        positions = join([np.flatnonzero(m) for m in masks if m is not None]) if ragged else None
+        own, token_columns = join(per_token(1, [t.own for t in trajectories]), torch.bool), {}
+        if any(t.policy_version is not None for t in trajectories):
+            token_columns["policy_version"] = join(per_token(-1, [t.policy_version for t in trajectories]))
+        rows = [{"behaviour_logps": t.behaviour_logps, **t.token_columns} for t in trajectories]
+        for name in sorted({name for row in rows for name, column in row.items() if column is not None}):
+            token_columns[name] = join(per_token(np.nan, [row.get(name) for row in rows]), torch.float64)
         return cls.of(
             groups=[t.group for t in trajectories],
             ids=[t.id for t in trajectories],
@@ -100,7 +100,7 @@ class Batch:
             lead=torch.tensor([layout.lead for layout in layouts], dtype=torch.int64),
             gaps=join([layout.gap_lengths for layout in layouts]),
             positions=positions,
-            own=None if own is None or bool(own.all()) else own,
+            own=None if bool(own.all()) else own,
             status=[t.status for t in trajectories],
             token_columns=token_columns,
         )
@@ -246,8 +246,8 @@ class Batch:
         key = f"_owner_{int(child)}_{int(parent)}"
         if key not in self.__dict__:
             self.__dict__[key] = segments.owners(self.lengths(child, parent))
-        cached: Tensor = self.__dict__[key]
-        return cached
+        found: Tensor = self.__dict__[key]
+        return found
 
     def spread(self, values: Tensor, source: Level, target: Level) -> Tensor:
         """Copy the value of every `source` element to its `target` elements (downwards)."""

@@ -114,6 +114,25 @@ def _tuple(argument: str, value: Any, kind: type) -> tuple[Any, ...]:
     return made
 
 
+def _array(argument: str, value: Any, dtype: type[np.generic]) -> Any:
+    """A read-only array of one value per token, or `InvalidArgument`."""
+    try:
+        array = np.asarray(value)
+        if dtype is np.int64 and array.size and array.dtype.kind not in "iu":
+            raise TypeError
+        if dtype is np.bool_ and array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+            raise TypeError
+        if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:
+            raise TypeError
+        array = array.astype(dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(argument, value, f"a flat list of {_WHAT[dtype]}") from None
+    if array.ndim != 1:
+        raise InvalidArgument(argument, value, f"a flat list, one value per token (got shape {array.shape})")
+    array.flags.writeable = False
+    return array
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Trajectory:
     """One rollout, token-exact.
@@ -128,6 +147,7 @@ class Trajectory:
         own: bool[T] sampled by the current policy in this rollout. Default: `policy`.
         behaviour_logps: float[T] log-probability under the sampler, natural log; ignored where `own` is False.
         policy_version: int[T] which weights sampled each token; for rollouts that span an update.
+        token_columns: name -> float[T], anything else known per token ("values", "trainer_logps"); NaN = unknown.
         status: "terminated" (the task ended), "truncated" (length or turn limit), "aborted" (infrastructure).
         error: what the infrastructure reported; only on an aborted trajectory.
         reference: the gold answer or whatever an outcome check compares with.
@@ -156,6 +176,7 @@ class Trajectory:
     own: BoolArray | None = None
     behaviour_logps: FloatArray | None = None
     policy_version: IntArray | None = None
+    token_columns: Mapping[str, FloatArray] = field(default_factory=dict)
     status: Status = "terminated"
     error: str | None = None
     reference: Any = None
@@ -178,11 +199,13 @@ class Trajectory:
             if not whole or not -(2**63) <= self.step < 2**63:
                 raise InvalidArgument("step", self.step, "a whole number of 64 bits, or None")
             object.__setattr__(self, "step", int(self.step))
-        _check("columns", self.columns, Mapping, "a mapping")
+        for name in ("columns", "token_columns"):
+            _check(name, getattr(self, name), Mapping, "a mapping")
         object.__setattr__(self, "turns", _tuple("turns", self.turns, Turn))
         object.__setattr__(self, "messages", _tuple("messages", self.messages, Mapping))
         if self.response_ids is None:
             given = [n for n in ("policy", "own", "behaviour_logps", "policy_version") if getattr(self, n) is not None]
+            given += [f"token_columns[{name!r}]" for name in self.token_columns]
             if given:
                 raise InvalidArgument("response_ids", None, f"token ids, since {', '.join(given)} is given")
             if self.prompt_ids is not None:
@@ -194,20 +217,7 @@ class Trajectory:
     def _settle(self, name: str, dtype: type[np.generic], default: Any) -> Any:
         """Replace what was given by a read-only array."""
         value = getattr(self, name)
-        try:
-            array = np.asarray(default if value is None else value)
-            if dtype is np.int64 and array.size and array.dtype.kind not in "iu":
-                raise TypeError
-            if dtype is np.bool_ and array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-                raise TypeError
-            if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:
-                raise TypeError
-            array = array.astype(dtype)
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidArgument(name, value, f"a flat list of {_WHAT[dtype]}") from None
-        if array.ndim != 1:
-            raise InvalidArgument(name, value, f"a flat list, one value per token (got shape {array.shape})")
-        array.flags.writeable = False
+        array = _array(name, default if value is None else value, dtype)
         object.__setattr__(self, name, array)
         return array
 
@@ -220,6 +230,12 @@ class Trajectory:
         for name, dtype in (("behaviour_logps", np.float64), ("policy_version", np.int64)):
             if getattr(self, name) is not None:
                 lengths[name] = self._settle(name, dtype, None).size
+        taken = sorted(set(self.token_columns) & {"behaviour_logps", "policy_version"})
+        if taken:
+            raise InvalidArgument("token_columns", taken, f"names that are not fields of their own, in {self.id!r}")
+        columns = {str(k): _array(f"token_columns[{k!r}]", v, np.float64) for k, v in self.token_columns.items()}
+        object.__setattr__(self, "token_columns", columns)
+        lengths |= {f"token_columns[{name!r}]": column.size for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name} {size}" for name, size in lengths.items())
             raise InvalidArgument("response_ids", ids.tolist(), f"equal lengths per token, got {listed} in {self.id!r}")

@@ -54,6 +54,16 @@ def test_observations_inside_a_turn_keep_their_place() -> None:
     assert Batch.concat([plain, batch]).select([1]).offsets.tolist() == [1, 3, 5]
 
 
+def test_token_columns_follow_the_policy_tokens_and_are_unknown_where_absent() -> None:
+    critic = Trajectory(
+        id="r", group="q", response_ids=[1, 2, 3], policy=[1, 0, 1], token_columns={"values": [0.5, 9.0, 0.25]}
+    )
+    batch = Batch.pack([critic, Trajectory(id="s", group="q", response_ids=[4])])
+    values = batch.token_columns["values"]
+    assert values[:2].tolist() == [0.5, 0.25]
+    assert bool(torch.isnan(values[2]))
+
+
 @given(masks())
 def test_pad_after_unpad_is_the_mask_times_the_values(mask: torch.Tensor) -> None:
     batch = Batch.from_mask(mask, ["q"] * len(mask))

@@ -198,3 +198,13 @@ def test_layout_puts_every_policy_token_where_the_mask_has_it(mask: list[bool], 
         assert b.offsets.tolist() == [*expected, 1, 2]
         assert int(b.response_lengths[0]) == len(mask)
         assert sum(t.layout().turn_lengths.tolist()) == len(expected)
+
+
+@pytest.mark.parametrize(
+    "columns", [{"values": [0.5]}, {"values": [[0.5, 0.1]]}, {"values": ["x", "y"]}, {"behaviour_logps": [0.1, 0.2]}]
+)
+def test_token_columns_are_one_number_per_token_under_a_name_of_their_own(columns: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgument):
+        Trajectory(id="r", group="q", response_ids=[1, 2], token_columns=columns)
+    with pytest.raises(InvalidArgument, match="token ids"):
+        Trajectory(id="r", group="q", token_columns={"values": [0.5]})

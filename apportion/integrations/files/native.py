@@ -35,7 +35,19 @@ SCHEMA_VERSION = 1
 VERSION_KEY = "apportion"
 
 TOKEN_FIELDS = ("prompt_ids", "response_ids", "policy", "own", "behaviour_logps", "policy_version")
-_FIELDS = ("id", "group", "step", *TOKEN_FIELDS, "status", "error", "reference", "turns", "messages", "columns")
+_FIELDS = (
+    "id",
+    "group",
+    "step",
+    *TOKEN_FIELDS,
+    "token_columns",
+    "status",
+    "error",
+    "reference",
+    "turns",
+    "messages",
+    "columns",
+)
 _TURN_FIELDS = ("text", "actions", "observation", "span", "reward", "executed", "columns")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _ACTION_FIELDS = ("name", "arguments", "raw", "syntax", "call_id", "error")
@@ -69,7 +81,7 @@ def to_row(trajectory: Trajectory) -> dict[str, Any]:
     row |= _given(trajectory, ("error", "reference"))
     if trajectory.turns:
         row["turns"] = [_turn_row(turn, trajectory.id) for turn in trajectory.turns]
-    row |= {name: value for name in ("messages", "columns") if (value := getattr(trajectory, name))}
+    row |= {name: value for name in ("token_columns", "messages", "columns") if (value := getattr(trajectory, name))}
     deep = [name for name in ("reference", "turns", "messages", "columns") if too_deep([row.get(name)])]
     if deep:
         where = f"trajectory {trajectory.id!r}"
@@ -125,6 +137,9 @@ def as_json(value: Any, *, where: str) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isnan(value).any():
+        # JSON has no NaN; null is what readers take for it.
+        return [None if np.isnan(one) else one for one in value.tolist()]
     if isinstance(value, np.ndarray):
         return (value.astype(np.int8) if value.dtype == np.bool_ else value).tolist()
     if isinstance(value, np.generic):
@@ -159,6 +174,10 @@ def from_row(row: Mapping[str, Any]) -> Iterator[Trajectory]:
         own=_optional(row, "own", integers),
         behaviour_logps=_optional(row, "behaviour_logps", floats),
         policy_version=_optional(row, "policy_version", integers),
+        token_columns={
+            name: floats(values, f"token_columns[{name!r}]")
+            for name, values in mapping(row.get("token_columns", {}), "token_columns").items()
+        },
         status=cast(Status, row.get("status", "terminated")),
         error=_optional(row, "error", text),
         reference=row.get("reference"),

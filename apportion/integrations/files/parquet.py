@@ -6,6 +6,7 @@
     policy, own                   list<bool>
     behaviour_logps               list<double>    what was recorded, to the last bit
     policy_version                list<int64>
+    token_columns                 map<string, list<double>>
     turns                         list<struct<text, actions: list<struct<...>>, observation, start, stop, reward, ...>>
     messages                      list<string>    each a JSON object
     reference, columns            string          JSON; so are `arguments` and the `columns` of a turn
@@ -52,6 +53,7 @@ def _schema(pa: Any) -> Any:
     tokens |= {"policy": pa.bool_(), "own": pa.bool_(), "policy_version": pa.int64()}
     fields = [("id", pa.string()), ("group", pa.string()), ("step", pa.int64())]
     fields += [(name, pa.list_(tokens[name])) for name in TOKEN_FIELDS]
+    fields += [("token_columns", pa.map_(pa.string(), pa.list_(pa.float64())))]
     fields += [("status", pa.string()), ("error", pa.string()), ("reference", pa.string())]
     fields += [("turns", pa.list_(turn)), ("messages", pa.list_(pa.string())), ("columns", pa.string())]
     return pa.schema(fields, metadata={VERSION_KEY: str(SCHEMA_VERSION)})
@@ -115,6 +117,8 @@ def _stored(row: Mapping[str, Any]) -> dict[str, Any]:
     for name in _JSON_FIELDS:
         if name in stored:
             stored[name] = as_json(stored[name], where=where)
+    if "token_columns" in stored:
+        stored["token_columns"] = list(stored["token_columns"].items())
     if "messages" in stored:
         stored["messages"] = [as_json(message, where=where) for message in stored["messages"]]
     if "turns" in stored:
@@ -184,6 +188,7 @@ def _row(path: str, line: int, data: dict[str, Any]) -> Row | BadRow:
     parsers: Mapping[str, Callable[[Any], Any]] = {
         "reference": _parsed,
         "columns": _parsed,
+        "token_columns": _token_columns,
         "messages": lambda stored: [_parsed(message) for message in stored],
         "turns": lambda stored: [_turn(turn) for turn in stored],
     }
@@ -194,6 +199,10 @@ def _row(path: str, line: int, data: dict[str, Any]) -> Row | BadRow:
         except BadJson as error:
             return BadRow(path, line, field, f"not JSON: {error}", "write the file with apportion")
     return Row(line, data)
+
+
+def _token_columns(stored: list[tuple[str, list[float | None] | None]]) -> dict[str, list[float | None]]:
+    return {name: values or [] for name, values in stored}
 
 
 def _parsed(text: str | None) -> Any:

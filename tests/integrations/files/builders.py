@@ -88,6 +88,11 @@ def _tokens(draw: st.DrawFn, turns: list[Turn]) -> dict[str, Any]:
     if draw(st.booleans()):
         versions = draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=size, max_size=size))
         fields["policy_version"] = np.array(versions, np.int64)
+    cell = NUMBER | st.just(np.nan)
+    names = draw(st.lists(st.sampled_from(["values", "trainer_logps", "日本"]), unique=True, max_size=2))
+    fields["token_columns"] = {
+        name: np.array(draw(st.lists(cell, min_size=size, max_size=size)), float) for name in names
+    }
     return fields
 
 
@@ -103,6 +108,10 @@ def assert_same(left: Trajectory, right: Trajectory) -> None:
         if isinstance(one, np.ndarray):
             assert one.dtype == other.dtype, field.name
             np.testing.assert_array_equal(one, other, err_msg=field.name)
+        elif field.name == "token_columns":
+            assert list(one) == list(other)
+            for name in one:
+                np.testing.assert_array_equal(one[name], other[name], err_msg=name)
         else:
             assert one == other, field.name
 
