@@ -18,6 +18,7 @@ def by_source(
     x: Signal,
     *,
     source: Sequence[str],
+    sources: Sequence[str] = ("policy", "external"),
     max_tokens: Mapping[str, int] | None = None,
     ddof: int = 1,
     eps: float = 0.0,
@@ -30,7 +31,9 @@ def by_source(
 
     Args:
         x: one reward per trajectory.
-        source: B names such as "policy" and "external".
+        source: B names, each one of `sources`.
+        sources: the names that may occur. A batch need not hold all of them, so only what is declared here tells a
+            batch without external rollouts from a misspelt name.
         max_tokens: for a source, the policy tokens from which on longer rollouts leave (ABSENT, in no statistic).
         ddof: 1 = sample, 0 = population standard deviation.
         eps: added to it.
@@ -42,8 +45,8 @@ def by_source(
         off-policy rollouts is a matter of the loss, not of this function.
 
     Raises:
-        InvalidArgument: x not per trajectory, another number of sources, a limit for a source that does not occur, or a
-            limit on text-only rollouts.
+        InvalidArgument: x not per trajectory, another number of names, a name in `source` or `max_tokens` that is not
+            declared, or a limit on text-only rollouts.
 
     Example:
         >>> from apportion.quick import rewards_signal
@@ -57,10 +60,10 @@ def by_source(
         raise InvalidArgument("x", x.level.name, "one reward per trajectory (level TRAJECTORY)")
     if len(source) != len(x.batch):
         raise InvalidArgument("source", len(source), f"{len(x.batch)} names, one per trajectory")
-    number = {name: i for i, name in enumerate(dict.fromkeys(source))}
-    unknown = sorted(set(max_tokens or ()) - set(number))
-    if unknown:
-        raise InvalidArgument("max_tokens", unknown, f"limits for sources that occur: {', '.join(number)}")
+    number = {name: i for i, name in enumerate(dict.fromkeys(sources))}
+    for argument, names in (("source", source), ("max_tokens", max_tokens or ())):
+        if undeclared := sorted(set(names) - set(number)):
+            raise InvalidArgument(argument, undeclared, f"names declared in sources={tuple(sources)}")
     origin = torch.tensor([number[name] for name in source], dtype=torch.int64, device=x.values.device)
     if max_tokens:
         limits = torch.full((len(number),), torch.iinfo(torch.int64).max, device=x.values.device)

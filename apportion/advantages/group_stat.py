@@ -38,8 +38,8 @@ class GroupStatistics:
     Attributes:
         key: int64[n] the group of every element.
         weight: float64[n] how often an element counts; 0 where it is missing.
-        count: int64[g] known elements ("effective n").
-        mass: float64[g] sum of weights.
+        count: int64[g] known elements ("effective n"), without virtual ones.
+        mass: float64[g] sum of weights, those of virtual elements included, as in all that follows.
         mean: float64[g] weighted mean; 0 for an empty group.
         squares: float64[g] weighted sum of squared deviations from the mean.
         low, high: float64[g] extremes of the known elements; 0 for an empty group.
@@ -68,7 +68,12 @@ class GroupStatistics:
 
 
 def group_statistics(
-    x: Signal, *, key: Key = "group", unit: Unit = "element", constant_tol: float | None = None
+    x: Signal,
+    *,
+    key: Key = "group",
+    unit: Unit = "element",
+    virtual: Tensor | None = None,
+    constant_tol: float | None = None,
 ) -> GroupStatistics:
     """Count, mean, spread and constancy of the known elements of every group.
 
@@ -79,10 +84,13 @@ def group_statistics(
         unit: what counts once: an "element" of x's level, a "trajectory" (its elements share a weight of 1), a "token"
             (an element weighs the policy tokens below it), or one label per element: equal labels share a weight of 1,
             as the training rows that one rollout was split into do.
+        virtual: [g] elements of value 0 and weight 1 that each group counts beside its own; they make no group larger
+            ("effective n") and get no value themselves.
         constant_tol: relative distance below which values are equal; default `x.resolution`.
 
     Raises:
-        InvalidArgument: a value beyond `LARGEST`, an unknown name, a key of the wrong shape, or a negative tolerance.
+        InvalidArgument: a value beyond `LARGEST`, an unknown name, a key of the wrong shape, virtual elements that are
+            not one number >= 0 per group, or a negative tolerance.
 
     Example:
         >>> from apportion.batch import Batch
@@ -108,10 +116,11 @@ def group_statistics(
         expected = f"values of at most {LARGEST:g}; elements {beyond.tolist()} are beyond, and their squares overflow"
         raise InvalidArgument("x", x.values[beyond].tolist(), expected)
     count = torch.bincount(number[known], minlength=n)
-    mass = total(weight)
+    extra = x.values.new_zeros(n) if virtual is None else _virtual(virtual, n, x)
+    mass = total(weight) + extra
     mean = total(weight * x.values) / torch.where(mass > 0, mass, 1.0)
     # A second pass over the deviations: the textbook form E[x^2] - E[x]^2 loses every digit when x is far from 0.
-    squares = total(weight * (x.values - mean[number]) ** 2)
+    squares = total(weight * (x.values - mean[number]) ** 2) + extra * mean**2
 
     def extreme(how: Literal["amin", "amax"], missing: float) -> Tensor:
         values = torch.where(known, x.values.detach(), missing)
@@ -119,6 +128,7 @@ def group_statistics(
         return torch.where(count > 0, found, 0.0)
 
     low, high = extreme("amin", torch.inf), extreme("amax", -torch.inf)
+    low, high = torch.where(extra > 0, low.clamp_max(0.0), low), torch.where(extra > 0, high.clamp_min(0.0), high)
     tolerance = tol * torch.maximum(low.abs(), high.abs()).clamp_min(1.0)
     constant = (count < 2) | (high - low <= tolerance)
     return GroupStatistics(
@@ -145,6 +155,7 @@ def group_stat(
     eps: float = 0.0,
     unit: Unit = "element",
     scale_key: Key | None = None,
+    virtual: Tensor | None = None,
     singleton: Singleton = "zero",
     minimum: int = 2,
     constant_tol: float | None = None,
@@ -166,6 +177,8 @@ def group_stat(
         eps: added to the scale; same units as x.
         unit: what counts once in the statistics, see `group_statistics`; not for median and mad.
         scale_key: groups of the scale when they differ from `key` (a batch-wide std).
+        virtual: elements of value 0 that the statistics of a group count too, see `group_statistics`; not for median,
+            mad, loo_std or another scale_key.
         singleton: a group with fewer than `minimum` known elements gets exact zeros, its raw values, or an error.
         minimum: known elements that a group needs.
         constant_tol: see `group_statistics`.
@@ -197,7 +210,9 @@ def group_stat(
         raise InvalidArgument("eps", eps, "a number >= 0")
     if (not isinstance(unit, str) or unit != "element") and (center == "median" or scale == "mad"):
         raise InvalidArgument("unit", unit, "'element' for a median or mad")
-    stats = group_statistics(x, key=key, unit=unit, constant_tol=constant_tol)
+    if virtual is not None and (center == "median" or scale in ("mad", "loo_std") or scale_key is not None):
+        raise InvalidArgument("virtual", tuple(virtual.shape), "None for a median, mad, loo_std or another scale_key")
+    stats = group_statistics(x, key=key, unit=unit, virtual=virtual, constant_tol=constant_tol)
     spread = stats if scale_key is None else group_statistics(x, key=scale_key, unit=unit, constant_tol=constant_tol)
     # A group of trajectories without tokens has no mass under unit="token", hence no mean to subtract.
     small = (stats.count < minimum) | (stats.mass <= 0)
@@ -272,6 +287,13 @@ def _numbered(name: str, x: Signal, given: Tensor | Sequence[Hashable]) -> tuple
         )
     distinct, number = torch.unique(given, return_inverse=True)
     return number, distinct.numel()
+
+
+def _virtual(given: Tensor, n: int, x: Signal) -> Tensor:
+    counts = given.to(x.values)
+    if counts.shape != (n,) or not bool(((counts >= 0) & torch.isfinite(counts)).all()):
+        raise InvalidArgument("virtual", given.tolist(), f"{n} numbers >= 0, one per group")
+    return counts
 
 
 def _weights(x: Signal, unit: Unit) -> Tensor:

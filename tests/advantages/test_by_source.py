@@ -21,12 +21,13 @@ def test_each_source_is_compared_with_its_own_kind() -> None:
 
 def test_groups_stay_apart_too() -> None:
     x = rewards_signal([1.0, 0.0, 5.0, 3.0, 9.0, 7.0], groups=["a", "a", "a", "a", "b", "b"])
-    made = by_source(x, source=["p", "p", "e", "e", "p", "p"]).values.tolist()
+    made = by_source(x, source=["p", "p", "e", "e", "p", "p"], sources=["e", "p"]).values.tolist()
     assert made == pytest.approx([0.7071, -0.7071] * 3, abs=1e-4)
 
 
 def test_the_only_one_of_its_source_gets_nothing() -> None:
-    assert by_source(rewards_signal([1.0, 0.0, 1.0]), source=["p", "p", "e"]).values.tolist()[2] == 0.0
+    made = by_source(rewards_signal([1.0, 0.0, 1.0]), source=["policy", "policy", "external"])
+    assert made.values.tolist()[2] == 0.0
 
 
 def test_long_external_rollouts_leave() -> None:
@@ -36,10 +37,23 @@ def test_long_external_rollouts_leave() -> None:
     assert made.values.tolist()[4:] == [0.0, 0.0]
 
 
+def test_a_batch_without_external_rollouts_is_ordinary() -> None:
+    x = rewards_signal([0.0, 0.0, 1.0, 0.0], tokens=[9] * 4)
+    made = by_source(x, source=["policy"] * 4, max_tokens={"external": 5})
+    assert made.values.tolist() == pytest.approx([-0.5, -0.5, 1.5, -0.5])
+
+
+def test_the_order_of_declared_sources_means_nothing() -> None:
+    x = rewards_signal(SIX, groups=list("aabbab"))
+    one = by_source(x, source=SOURCES)
+    assert by_source(x, source=SOURCES, sources=["x", "external", "policy"]).values.tolist() == one.values.tolist()
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        {"source": ["p"]},
+        {"source": ["policy"]},
+        {"source": ["polciy", *SOURCES[1:]]},
         {"source": SOURCES, "max_tokens": {"extrenal": 5}},
     ],
 )
