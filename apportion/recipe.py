@@ -27,10 +27,23 @@ from apportion.segments import checked_door
 from apportion.signal import Signal
 from apportion.verdicts import Verdict
 
-__all__ = ["Credit", "Recipe", "State"]
+__all__ = ["Credit", "Recipe", "State", "Streams"]
 
 State: TypeAlias = Mapping[str, Any]
-Assign: TypeAlias = Callable[..., Signal | tuple[Signal, State]]
+Assign: TypeAlias = Callable[..., "Signal | Streams | tuple[Signal | Streams, State]"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Streams:
+    """What `assign_signals` returns when there is more than advantages.
+
+    Attributes:
+        advantages: the policy gradient's.
+        returns: the critic's targets, per turn or policy token; ABSENT where there is nothing to learn.
+    """
+
+    advantages: Signal
+    returns: Signal | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,12 +56,14 @@ class Credit:
         aggregation: the loss aggregation that the recipe assumes, see `apportion.advantages.aggregation`.
         rewards: the signals that were observed, by name.
         recipe: the name of the recipe.
+        returns: the targets of a critic, for recipes that have one.
     """
 
     advantages: Signal
     aggregation: Aggregation
     rewards: Mapping[str, Signal]
     recipe: str
+    returns: Signal | None = None
 
     @property
     def batch(self) -> Batch:
@@ -134,7 +149,8 @@ class Recipe:
     Attributes:
         name: shown in every output.
         observers: rewards with unique names; `observe` of each yields verdicts.
-        assign_signals: (batch, signals, *, step, state) -> Signal, or (Signal, new state) for a recipe with state.
+        assign_signals: (batch, signals, *, step, state) -> Signal, or `Streams` where a critic's targets leave beside
+            the advantages; a recipe with state returns (that, new state).
         aggregation: the loss aggregation that the method assumes.
         scope: "group" when a group's credit depends on that group alone, "batch" when whole steps must stay together.
         paper: arXiv id or title.
@@ -224,20 +240,29 @@ class Recipe:
         signals = {n: x.masked(batch.spread(wrote, Level.TRAJECTORY, x.level)) for n, x in signals.items()}
         before = dict(self.initial_state if state is None else state)
         made = self.assign_signals(batch, signals, step=step, state=before)
-        advantages, after = self._taken(made, batch, before)
-        advantages = advantages.spread(min(advantages.level, batch.finest)).neutral()
+        streams, after = self._taken(made, batch, before)
+        advantages = streams.advantages.spread(min(streams.advantages.level, batch.finest)).neutral()
         if batch.own is not None:
             advantages = advantages.masked(batch.own)
-        credit = Credit(advantages=advantages.check(), aggregation=self.aggregation, rewards=signals, recipe=self.name)
+        credit = Credit(
+            advantages=advantages.check(),
+            aggregation=self.aggregation,
+            rewards=signals,
+            recipe=self.name,
+            returns=streams.returns,
+        )
         return credit, after
 
-    def _taken(self, made: object, batch: Batch, before: State) -> tuple[Signal, State]:
-        advantages, after = made if isinstance(made, tuple) and len(made) == 2 else (made, before)
-        if not isinstance(advantages, Signal) or advantages.batch is not batch or not isinstance(after, Mapping):
-            found = [type(part).__name__ for part in (made if isinstance(made, tuple) else [made])]
-            expected = f"a Signal of the batch, or (Signal, new state as a mapping), from recipe {self.name!r}"
-            raise InvalidArgument("assign_signals", found, expected)
-        return advantages, after
+    def _taken(self, made: object, batch: Batch, before: State) -> tuple[Streams, State]:
+        found, after = made if isinstance(made, tuple) and len(made) == 2 else (made, before)
+        streams = Streams(advantages=found) if isinstance(found, Signal) else found
+        parts = [streams.advantages, streams.returns] if isinstance(streams, Streams) else [found]
+        strange = [p for p in parts if p is not None and not (isinstance(p, Signal) and p.batch is batch)]
+        if not isinstance(streams, Streams) or strange or not isinstance(after, Mapping):
+            named = [type(part).__name__ for part in (made if isinstance(made, tuple) else [made])]
+            expected = f"a Signal of the batch (or Streams), or that and the new state, from recipe {self.name!r}"
+            raise InvalidArgument("assign_signals", named, expected)
+        return streams, after
 
     def score(
         self,

@@ -33,6 +33,7 @@ __all__ = [
     "pool",
     "reverse_scan",
     "runs",
+    "shifted",
     "starts",
 ]
 
@@ -92,6 +93,27 @@ def gather_segments(lengths: Tensor, index: Tensor) -> Tensor:
     chosen = lengths[index]
     base = starts(lengths)[index] - starts(chosen)
     return torch.repeat_interleave(base, chosen) + torch.arange(int(chosen.sum()), device=lengths.device)
+
+
+def shifted(values: Tensor, lengths: Tensor, edge: Tensor, *, take: Literal["previous", "next"]) -> Tensor:
+    """Every element replaced by its neighbour in the segment; the one without a neighbour gets the segment's edge.
+
+    Args:
+        values: [N].
+        lengths: int64[S], their sum is N.
+        edge: [S].
+        take: the "previous" neighbour (the edge comes first) or the "next" one (the edge comes last).
+
+    Example:
+        >>> shifted(torch.tensor([1, 2, 3]), torch.tensor([2, 0, 1]), torch.tensor([7, 8, 9]), take="previous").tolist()
+        [7, 1, 9]
+    """
+    some = lengths > 0
+    if take == "previous":
+        at, moved = starts(lengths)[some], torch.cat((values[:1], values[:-1]))
+    else:
+        at, moved = (torch.cumsum(lengths, 0) - 1)[some], torch.cat((values[1:], values[-1:]))
+    return moved.index_put((at,), edge[some])
 
 
 def reverse_scan(values: Tensor, lengths: Tensor, discount: float | Tensor = 1.0) -> Tensor:

@@ -15,7 +15,7 @@ from apportion.advantages.group_stat import group_stat
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument, LedgerMismatch, MissingInput, ObserverFailing, RecipeRefused
 from apportion.quick import rewards_signal
-from apportion.recipe import Recipe
+from apportion.recipe import Recipe, Streams
 from apportion.recipes import load
 from apportion.rollouts import Level, Trajectory, Turn
 from apportion.signal import Signal
@@ -145,6 +145,21 @@ def test_the_loss_is_the_recipes_own_and_says_when_there_is_none() -> None:
     assert (float(nothing.loss(losses).value), nothing.loss(losses).no_signal) == (0.0, True)
 
 
+def test_targets_of_a_critic_leave_beside_the_advantages() -> None:
+    def both(batch: Batch, signals: Any, *, step: int | None, state: Any) -> Streams:
+        return Streams(advantages=signals["outcome"], returns=signals["path"])
+
+    b = Batch.of(groups=["q"], tokens=[2])
+    credit, _ = two_levels(both).assign(b, {"outcome": [Scored(1)], "path": [[Scored(3)]]})
+    assert credit.advantages.values.tolist() == [1, 1]
+    assert credit.returns is not None
+    assert credit.returns.values.tolist() == [3]
+    elsewhere = Signal.zeros(Batch.of(groups=["q"]), Level.TRAJECTORY, name="r")
+    for wrong in (Streams(advantages=elsewhere), Streams(advantages=credit.advantages, returns=elsewhere)):
+        with pytest.raises(InvalidArgument, match="a Signal of the batch"):
+            two_levels(lambda *_, wrong=wrong, **__: wrong).assign(b, {"outcome": [Scored(1)], "path": [[Scored(3)]]})
+
+
 def test_state_goes_in_and_comes_out() -> None:
     def counting(batch: Batch, signals: Any, *, step: int | None, state: Any) -> tuple[Signal, Any]:
         return group_stat(signals["outcome"]) * (1.0 / (1 + state["seen"])), {"seen": state["seen"] + len(batch)}
@@ -157,7 +172,7 @@ def test_state_goes_in_and_comes_out() -> None:
     again, _ = recipe.assign(b, verdicts, state={"seen": 2})
     assert state == {"seen": 4}
     assert torch.equal(second.advantages.values, again.advantages.values)
-    assert torch.equal(first.advantages.values, 3 * second.advantages.values)
+    torch.testing.assert_close(first.advantages.values, 3 * second.advantages.values)
     assert recipe.initial_state == {"seen": 0}
 
 
