@@ -1,4 +1,4 @@
-"""What a state is worth, by what can be computed or was recorded; each is an `apportion.rewards.potential.Potential`."""
+"""What a state is worth, computed or recorded; each is an `apportion.rewards.potential.Potential`."""
 
 from apportion.rewards.potentials.recorded import recorded_potential
 
