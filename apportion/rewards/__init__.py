@@ -22,6 +22,7 @@ from apportion.rewards.combine import clip, first_of, gate
 from apportion.rewards.difficulty import difficulty_weights, unit_tests
 from apportion.rewards.format import tag_format
 from apportion.rewards.function import FunctionReward, reward
+from apportion.rewards.happened import happened
 from apportion.rewards.length import cosine_length, overlong, stop_properly
 from apportion.rewards.linear import Linear, linear
 from apportion.rewards.mean import passes, reachable, weighted_mean
@@ -33,6 +34,7 @@ from apportion.rewards.path import Finding, Path, path
 from apportion.rewards.predicates import Before, Predicate, predicate
 from apportion.rewards.repetition import repetition
 from apportion.rewards.rules import Rule, at_most, before, never_after, no_repeat, only_between, within
+from apportion.rewards.said import said
 from apportion.rewards.scope import scoped
 from apportion.rewards.shell import (
     deletes,
@@ -48,7 +50,7 @@ from apportion.rewards.shell import (
 )
 from apportion.rewards.steps import step_reward
 from apportion.rewards.structured import any_action, argument, called, state
-from apportion.rewards.temporal import happened, open_between, repeated
+from apportion.rewards.temporal import open_between, repeated
 from apportion.rewards.tool_call import tool_calls
 from apportion.rewards.turns import difference, reduce_turns
 from apportion.rewards.vector import Vector, vector
@@ -144,6 +146,7 @@ __all__ = [
     "restores",
     "reward",
     "runs",
+    "said",
     "schema_match",
     "scoped",
     "self_check",

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
 from apportion.rewards.base import Role
+from apportion.rewards.messages import Message, messages_by_turn
 from apportion.rewards.predicates import Before, Predicate
 from apportion.rewards.recorded import require_turns
 from apportion.rewards.rules import Rule
@@ -175,13 +176,16 @@ class _Run:
 
     def __init__(self, rules: Sequence[Rule], trajectory: Trajectory) -> None:
         self.rules = rules
-        self.before = Before(trajectory)
+        self.before = Before(trajectory, turn=-1)
         self.paid = dict.fromkeys((rule.name for rule in rules), 0)
         roots = [root for rule in rules for root in (rule.violates, rule.fulfils) if root is not None]
         # One entry per object: a predicate shared by two rules remembers once.
         nodes = {id(node): node for root in roots for node in root.walk()}
         self.temporal = [node for node in nodes.values() if isinstance(node, Temporal)]
         self.before.memory = {id(node): node.fresh() for node in self.temporal}
+        self.listening = [node for node in self.temporal if node.listens]
+        self.messages = messages_by_turn(trajectory) if self.listening else []
+        self._hear()
 
     def turn(self, index: int, turn: Turn, *, judged: bool) -> list[Finding]:
         self.before.turn = index
@@ -195,7 +199,9 @@ class _Run:
                     if finding is not None:
                         found.append(finding)
             if turn.executed:
-                self._take_in(action)
+                self._take_in(self.temporal, action)
+                self.before.actions.append((index, action))
+        self._hear()
         return found
 
     def _judge(self, rule: Rule, action: Action, position: int) -> Finding | None:
@@ -219,11 +225,14 @@ class _Run:
         told = "" if predicate is None else predicate.because(action, self.before)
         return f" [{_arguments.brief(told, 400)}]" if told else ""
 
-    def _take_in(self, action: Action) -> None:
-        noticed = [(node, node.notice(action, self.before)) for node in self.temporal]
+    def _hear(self) -> None:
+        for message in self.messages[self.before.turn + 1] if self.listening else ():
+            self._take_in(self.listening, message)
+
+    def _take_in(self, nodes: Sequence[Temporal], event: Action | Message) -> None:
+        noticed = [(node, node.notice(event, self.before)) for node in nodes]
         for node, what in noticed:
             node.remember(self.before.memory[id(node)], what, self.before.turn)
-        self.before.actions.append((self.before.turn, action))
 
 
 def _shown(action: Action) -> str:

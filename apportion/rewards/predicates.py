@@ -5,7 +5,8 @@ r"""What a rule asks about one action, and about the state before it: predicates
 A predicate answers True, False or None (it cannot tell); the operators follow Kleene's logic. It sees the action and
 what came before it, never what comes after and never a judge's opinion: one rollout always gets the same answer.
 `predicate(function, words=...)` makes one out of any function; a subclass of `Predicate` works too. The ready-made ones
-are in structured.py (one call) and temporal.py (what came before).
+are in structured.py (one call), mutating.py (calls that change something), said.py (messages), and in happened.py and
+temporal.py (what came before).
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
+from apportion.rewards.messages import Message
 from apportion.rollouts import Action, Trajectory
 
-__all__ = ["Before", "Predicate", "predicate"]
+__all__ = ["About", "Before", "Predicate", "predicate"]
+
+# What decides the answer: the action, a message, or nothing but what came before either.
+About: TypeAlias = Literal["action", "message", "state"]
 
 
 @dataclass(slots=True)
@@ -49,7 +54,7 @@ class Before:
     @property
     def observation(self) -> str:
         """What the environment answered last; "" before the first answer."""
-        return self.trajectory.turns[self.turn - 1].observation if self.turn else ""
+        return self.trajectory.turns[self.turn - 1].observation if self.turn > 0 else ""
 
 
 class Predicate(ABC):
@@ -66,6 +71,11 @@ class Predicate(ABC):
         return True
 
     @property
+    def about(self) -> About:
+        """What decides the answer."""
+        return "action"
+
+    @property
     def children(self) -> Sequence[Predicate]:
         """The predicates that this one is made of."""
         return ()
@@ -73,6 +83,10 @@ class Predicate(ABC):
     @abstractmethod
     def holds(self, action: Action, before: Before) -> bool | None:
         """True, False, or None when it cannot tell."""
+
+    def hears(self, message: Message, before: Before) -> bool | None:
+        """The same about a message, for what is remembered of it; no question about an action holds for a message."""
+        return False
 
     def because(self, action: Action, before: Before) -> str:
         """What in the action decided, or why it cannot tell; "" where the question says it all."""
@@ -88,6 +102,16 @@ class Predicate(ABC):
     def __invert__(self) -> Predicate:
         return Not(self)
 
+    def worded(self, words: str) -> Predicate:
+        r"""The same question under a name of its own, for the evidence.
+
+        Example:
+            >>> from apportion.rewards import happened, said
+            >>> happened(said("user", matches=r"(?i)\byes\b").worded("confirmation")).words
+            'an earlier confirmation'
+        """
+        return Worded(self, _arguments.text("words", words))
+
     def walk(self) -> Iterator[Predicate]:
         """This predicate and everything in it, inner ones first."""
         for child in self.children:
@@ -100,6 +124,11 @@ class AllOf(Predicate):
     """Both hold."""
 
     parts: tuple[Predicate, ...]
+
+    @property
+    def about(self) -> About:
+        """The action where any part asks about it, else a message where any does."""
+        return _about(self.parts)
 
     @property
     def children(self) -> Sequence[Predicate]:
@@ -118,8 +147,11 @@ class AllOf(Predicate):
 
     def holds(self, action: Action, before: Before) -> bool | None:
         """False if any is False, else None if any is None."""
-        answers = [child.holds(action, before) for child in self.children]
-        return False if False in answers else None if None in answers else True
+        return _all([child.holds(action, before) for child in self.parts])
+
+    def hears(self, message: Message, before: Before) -> bool | None:
+        """False if any is False, else None if any is None."""
+        return _all([child.hears(message, before) for child in self.parts])
 
 
 @dataclass(frozen=True)
@@ -127,6 +159,11 @@ class AnyOf(Predicate):
     """At least one holds."""
 
     parts: tuple[Predicate, ...]
+
+    @property
+    def about(self) -> About:
+        """The action where any part asks about it, else a message where any does."""
+        return _about(self.parts)
 
     @property
     def children(self) -> Sequence[Predicate]:
@@ -145,8 +182,11 @@ class AnyOf(Predicate):
 
     def holds(self, action: Action, before: Before) -> bool | None:
         """True if any is True, else None if any is None."""
-        answers = [child.holds(action, before) for child in self.children]
-        return True if True in answers else None if None in answers else False
+        return _any([child.holds(action, before) for child in self.parts])
+
+    def hears(self, message: Message, before: Before) -> bool | None:
+        """True if any is True, else None if any is None."""
+        return _any([child.hears(message, before) for child in self.parts])
 
 
 @dataclass(frozen=True)
@@ -154,6 +194,11 @@ class Not(Predicate):
     """The opposite."""
 
     inner: Predicate
+
+    @property
+    def about(self) -> About:
+        """What the negated one is about."""
+        return self.inner.about
 
     @property
     def children(self) -> Sequence[Predicate]:
@@ -175,8 +220,62 @@ class Not(Predicate):
         answer = self.inner.holds(action, before)
         return None if answer is None else not answer
 
+    def hears(self, message: Message, before: Before) -> bool | None:
+        """None stays None; a message is not an action that is no call of something."""
+        answer = None if self.about == "action" else self.inner.hears(message, before)
+        return False if self.about == "action" else None if answer is None else not answer
+
     def __invert__(self) -> Predicate:
         return self.inner
+
+
+def _all(answers: Sequence[bool | None]) -> bool | None:
+    return False if False in answers else None if None in answers else True
+
+
+def _any(answers: Sequence[bool | None]) -> bool | None:
+    return True if True in answers else None if None in answers else False
+
+
+def _about(parts: Sequence[Predicate]) -> About:
+    found = {part.about for part in parts}
+    return "action" if "action" in found else "message" if "message" in found else "state"
+
+
+@dataclass(frozen=True)
+class Worded(Predicate):
+    """See `Predicate.worded`."""
+
+    inner: Predicate
+    said: str
+
+    @property
+    def words(self) -> str:
+        """As declared."""
+        return self.said
+
+    @property
+    def commits(self) -> bool:
+        """As the question itself."""
+        return self.inner.commits
+
+    @property
+    def about(self) -> About:
+        """As the question itself."""
+        return self.inner.about
+
+    @property
+    def children(self) -> Sequence[Predicate]:
+        """The question itself."""
+        return (self.inner,)
+
+    def holds(self, action: Action, before: Before) -> bool | None:
+        """As the question itself."""
+        return self.inner.holds(action, before)
+
+    def hears(self, message: Message, before: Before) -> bool | None:
+        """As the question itself."""
+        return self.inner.hears(message, before)
 
 
 @dataclass(frozen=True)
@@ -185,7 +284,7 @@ class Custom(Predicate):
 
     function: Callable[[Action, Before], bool | None]
     said: str
-    about: Literal["action", "state"]
+    asks: Literal["action", "state"]
 
     @property
     def words(self) -> str:
@@ -195,7 +294,16 @@ class Custom(Predicate):
     @property
     def commits(self) -> bool:
         """As declared."""
-        return self.about == "action"
+        return self.asks == "action"
+
+    @property
+    def about(self) -> About:
+        """As declared."""
+        return self.asks
+
+    def hears(self, message: Message, before: Before) -> bool | None:
+        """A question about the state alone has the same answer whatever happens in it."""
+        return self.holds(Action(name=None), before) if self.asks == "state" else False
 
     def holds(self, action: Action, before: Before) -> bool | None:
         """What the function says."""

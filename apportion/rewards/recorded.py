@@ -53,7 +53,7 @@ def texts(trajectory: Trajectory) -> list[str]:
     """What the policy wrote, turn by turn."""
     if trajectory.turns or not trajectory.messages:
         return [turn.text for turn in trajectory.turns]
-    return [_content(message) for message in trajectory.messages if message.get("role") == "assistant"]
+    return [content_text(message) for message in trajectory.messages if message.get("role") == "assistant"]
 
 
 def final_text(trajectory: Trajectory) -> str:
@@ -62,7 +62,8 @@ def final_text(trajectory: Trajectory) -> str:
     return written[-1] if written else ""
 
 
-def _content(message: Mapping[str, object]) -> str:
+def content_text(message: Mapping[str, object]) -> str:
+    """The text of a message, whose content may be a list of parts."""
     content = message.get("content")
     if isinstance(content, str):
         return content

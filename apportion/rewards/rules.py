@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
+from apportion.rewards.happened import happened
 from apportion.rewards.predicates import Predicate
 from apportion.rewards.structured import any_action
-from apportion.rewards.temporal import Counting, happened, open_between, repeated
+from apportion.rewards.temporal import Counting, open_between, repeated
 
 __all__ = ["Rule", "at_most", "before", "never_after", "no_repeat", "only_between", "within"]
 
@@ -107,6 +108,7 @@ def before(
     then: Predicate,
     *,
     same: str | Sequence[str | int] | None = None,
+    since: Predicate | None = None,
     counting: Counting = "answered",
     name: str = "before",
     penalty: float = 0.25,
@@ -120,6 +122,7 @@ def before(
         first: what must have been done.
         then: what may only follow it.
         same: an argument that must have the same value in both.
+        since: only a `first` after the last of these counts, e.g. `since=then`: each `first` is good for one `then`.
         counting: "answered": in an earlier turn, its result seen; "issued": also earlier in the same turn.
         name: of the rule.
         penalty: per violation.
@@ -138,7 +141,7 @@ def before(
         >>> before(called("read"), called("edit"), same="path").violation_words
         'call of edit and not (an answered call of read with the same path)'
     """
-    done = happened(first, same=same, counting=counting)
+    done = happened(first, same=same, since=since, counting=counting)
     return Rule(
         name=name,
         violates=then & ~done,
@@ -298,6 +301,7 @@ def at_most(
     times: int,
     action: Predicate,
     *,
+    since: Predicate | None = None,
     fulfils: Predicate | None = None,
     unpaired: str | None = None,
     name: str = "at_most",
@@ -311,6 +315,7 @@ def at_most(
     Args:
         times: how many are allowed.
         action: what is counted.
+        since: the count starts again at each of these, e.g. at every confirmation of the user.
         fulfils: the compliant action. Not the allowed calls themselves: that would pay for using them up.
         unpaired: why there is none.
         name: of the rule.
@@ -331,9 +336,10 @@ def at_most(
         >>> at_most(3, called("ask_user"), unpaired="fewer questions need no praise").violation_words
         'call of ask_user and an earlier call of ask_user at least 3 times'
     """
+    allowed = _arguments.whole("times", times, at_least=1)
     return Rule(
         name=name,
-        violates=action & happened(action, times=_arguments.whole("times", times, at_least=1), counting="issued"),
+        violates=action & happened(action, times=allowed, since=since, counting="issued"),
         fulfils=fulfils,
         unpaired=unpaired,
         penalty=penalty,

@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeAlias
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
+from apportion.rewards.messages import Message
 from apportion.rewards.patterns import Pattern
-from apportion.rewards.predicates import Before, Predicate
+from apportion.rewards.predicates import About, Before, Predicate
 from apportion.rollouts import Action
 
 __all__ = ["any_action", "argument", "called", "state"]
@@ -216,9 +217,21 @@ class State(Predicate):
         """A state is not a deed."""
         return False
 
+    @property
+    def about(self) -> About:
+        """The state alone."""
+        return "state"
+
+    def hears(self, message: Message, before: Before) -> bool | None:
+        """The state before a message is the one before the turn that it belongs to."""
+        return self._now(before)
+
     def holds(self, action: Action, before: Before) -> bool | None:
         """None where the state was not recorded."""
-        if not before.turn:
+        return self._now(before)
+
+    def _now(self, before: Before) -> bool | None:
+        if before.turn < 1:
             return None
         value = at_path(before.trajectory.turns[before.turn - 1].columns, self.path)
         return None if value is ABSENT else self.test.holds(value)

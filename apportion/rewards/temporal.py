@@ -1,7 +1,8 @@
 """Predicates over what came before an action: did that happen, is this open, was this call made already.
 
 They are the state machine of the rule engine. Each remembers only what it needs (turn numbers by key), is asked before
-an action is taken in and told afterwards, so judging a rollout costs time linear in its actions.
+an action is taken in and told afterwards, so judging a rollout costs time linear in its actions and messages. What it
+remembers is shown in the evidence: "no confirmation since turn 3 (book)".
 """
 
 from __future__ import annotations
@@ -14,37 +15,62 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
-from apportion.rewards.predicates import Before, Predicate
-from apportion.rewards.structured import ABSENT, Path, at_path, canonical, parse_path, path_words
+from apportion.rewards.messages import Message
+from apportion.rewards.predicates import About, Before, Predicate
+from apportion.rewards.structured import canonical
 from apportion.rollouts import Action
 
-__all__ = ["Temporal", "happened", "open_between", "repeated"]
+__all__ = ["Event", "Temporal", "open_between", "repeated"]
 
 Counting: TypeAlias = Literal["answered", "issued"]
+Event: TypeAlias = Action | Message
 
 
 class Temporal(Predicate):
     """A predicate with a memory, which the engine keeps in `Before.memory` under `id(self)`."""
+
+    @property
+    def listens(self) -> bool:
+        """Whether messages are worth remembering too; told of actions alone otherwise."""
+        return any(child.about == "message" for child in self.children)
 
     @abstractmethod
     def fresh(self) -> Any:
         """The memory before the first action."""
 
     @abstractmethod
-    def notice(self, action: Action, before: Before) -> Any:
-        """What is worth remembering about an action; asked while the memory still shows the state before it."""
+    def notice(self, event: Event, before: Before) -> Any:
+        """What is worth remembering about an action, or a message where it `listens`; the memory shows the past."""
 
     @abstractmethod
     def remember(self, memory: Any, noticed: Any, turn: int) -> None:
         """Takes it in, once every predicate has been asked."""
 
 
+def is_one(question: Predicate, event: Event, before: Before) -> bool | None:
+    """Whether an event is one of these: a question about actions is never one about messages."""
+    if isinstance(event, Action):
+        return False if question.about == "message" else question.holds(event, before)
+    return question.hears(event, before) if question.about == "message" else False
+
+
+def when(turn: int, *, message: bool = False) -> str:
+    """A place in a rollout in words; what opens it comes before turn 0."""
+    return "in the prompt" if turn < 0 else f"{'after' if message else 'in'} turn {turn}"
+
+
+def label(event: Event) -> str:
+    return _arguments.brief(str(event.name), 60) if isinstance(event, Action) else event.role
+
+
 @dataclass(slots=True)
 class Marks:
-    """The turns in which something happened, by key; and whether something may have happened that nobody could tell."""
+    """The turns in which something happened, by key; what nobody could tell; and what last wiped the slate."""
 
     turns: dict[object, list[int]] = field(default_factory=dict)
     unclear: bool = False
+    reset: str = ""
+    reset_unclear: bool = False
 
     def count(self, key: object, first: int, last: int) -> int:
         """How often it happened in the turns from `first` up to but not including `last`."""
@@ -52,116 +78,23 @@ class Marks:
         return bisect_left(turns, last) - bisect_left(turns, first)
 
 
-def _window(before: Before, within: int | None, counting: Counting) -> tuple[int, int]:
+def window_of(before: Before, within: int | None, counting: Counting) -> tuple[int, int]:
     last = before.turn if counting == "answered" else before.turn + 1
-    return (0 if within is None else before.turn - within), last
+    return (-1 if within is None else before.turn - within), last
 
 
-def _check(within: int | None, counting: Counting) -> None:
+def check_bounds(within: int | None, counting: Counting) -> None:
     if within is not None:
         _arguments.whole("within", within, at_least=0)
     _arguments.choice("counting", counting, get_args(Counting))
 
 
-@dataclass(frozen=True, eq=False)
-class Happened(Temporal):
-    """See `happened`."""
-
-    of: Predicate
-    times: int
-    within: int | None
-    same: Path | None
-    counting: Counting
-
-    @property
-    def children(self) -> Sequence[Predicate]:
-        """What may have happened."""
-        return (self.of,)
-
-    @property
-    def words(self) -> str:
-        """With its bounds."""
-        often = "" if self.times == 1 else f" at least {self.times} times"
-        recent = "" if self.within is None else f" in the last {self.within} turns"
-        alike = "" if self.same is None else f" with the same {path_words(self.same)}"
-        return f"{'an answered' if self.counting == 'answered' else 'an earlier'} {self.of.words}{alike}{often}{recent}"
-
-    def fresh(self) -> Marks:
-        """Nothing happened."""
-        return Marks()
-
-    def notice(self, action: Action, before: Before) -> tuple[object, bool | None]:
-        """The key of the action and whether it is one."""
-        return self._key(action), self.of.holds(action, before)
-
-    def remember(self, memory: Marks, noticed: tuple[object, bool | None], turn: int) -> None:
-        """Adds the turn to the action's key."""
-        key, held = noticed
-        if held is None:
-            memory.unclear = True
-        elif held:
-            memory.turns.setdefault(key, []).append(turn)
-
-    def holds(self, action: Action, before: Before) -> bool | None:
-        """None when it did not happen for certain, but may have."""
-        memory: Marks = before.recall(self)
-        key = self._key(action)
-        if self.same is not None and key is None:
-            return False
-        first, last = _window(before, self.within, self.counting)
-        if memory.count(key, first, last) >= self.times:
-            return True
-        return None if memory.unclear else False
-
-    def _key(self, action: Action) -> object:
-        if self.same is None:
-            return ""
-        value = at_path(action.arguments, self.same)
-        return None if value is ABSENT else canonical(value)
-
-
-def happened(
-    of: Predicate,
-    *,
-    times: int = 1,
-    within: int | None = None,
-    same: str | Sequence[str | int] | None = None,
-    counting: Counting = "answered",
-) -> Predicate:
-    """An earlier action of this kind was taken.
-
-    Args:
-        of: which actions count; each is judged by the state before itself.
-        times: at least so many.
-        within: only in the last so many turns (0: this turn); `None` for the whole rollout.
-        same: an argument that must have the same value in both actions, e.g. "path".
-        counting: "answered": only actions of earlier turns, whose results the policy has seen; "issued": also actions
-            that stand earlier in the same turn.
-
-    Returns:
-        A predicate; used inside the rules of `path`.
-
-    Raises:
-        InvalidArgument: `times` < 1, `within` < 0, an unreadable path, an unknown `counting`.
-
-    Example:
-        >>> from apportion.rewards.structured import called
-        >>> happened(called("read_file"), same="path").words
-        'an answered call of read_file with the same path'
-    """
-    _check(within, counting)
-    if not isinstance(of, Predicate):
-        raise InvalidArgument("of", of, "a predicate such as called('read_file')")
-    return Happened(
-        of, _arguments.whole("times", times, at_least=1), within, None if same is None else parse_path(same), counting
-    )
-
-
 @dataclass(slots=True)
 class Opening:
-    """Whether the stretch is open, since which turn, and whether nobody could tell."""
+    """Whether the stretch is open, since which turn, what opened or closed it, and whether nobody could tell."""
 
     opened: int | None = None
+    told: str = "never opened so far"
     unclear: bool = False
 
 
@@ -178,6 +111,11 @@ class OpenBetween(Temporal):
         return (self.start, self.stop)
 
     @property
+    def about(self) -> About:
+        """The past alone."""
+        return "state"
+
+    @property
     def words(self) -> str:
         """The stretch."""
         return f"after {self.start.words} and before {self.stop.words}"
@@ -186,21 +124,39 @@ class OpenBetween(Temporal):
         """Closed."""
         return Opening()
 
-    def notice(self, action: Action, before: Before) -> tuple[bool | None, bool | None]:
-        """Whether the action opens, and whether it closes."""
-        return self.start.holds(action, before), self.stop.holds(action, before)
+    def notice(self, event: Event, before: Before) -> tuple[bool | None, bool | None, str, bool]:
+        """Whether the event opens, whether it closes, and what it was."""
+        opens, closes = is_one(self.start, event, before), is_one(self.stop, event, before)
+        return opens, closes, label(event), isinstance(event, Message)
 
-    def remember(self, memory: Opening, noticed: tuple[bool | None, bool | None], turn: int) -> None:
-        """An action that does both leaves the stretch open: it closes the old one first."""
-        opens, closes = noticed
+    def remember(self, memory: Opening, noticed: tuple[bool | None, bool | None, str, bool], turn: int) -> None:
+        """An event that does both leaves the stretch open: it closes the old one first."""
+        opens, closes, name, message = noticed
         memory.unclear = (memory.unclear and not (opens or closes)) or opens is None or closes is None
         if closes:
+            if memory.opened is not None:
+                memory.told = f"closed {when(turn, message=message)} ({name})"
             memory.opened = None
         if opens:
             memory.opened = turn
+            memory.told = f"opened {when(turn, message=message)} ({name})"
+
+    def hears(self, message: Message, before: Before) -> bool | None:
+        """The past is the same for a message as for an action."""
+        return self._inside(before)
 
     def holds(self, action: Action, before: Before) -> bool | None:
         """True inside, with the opening answered."""
+        return self._inside(before)
+
+    def because(self, action: Action, before: Before) -> str:
+        """What opened or closed it last."""
+        memory: Opening = before.recall(self)
+        waiting = memory.opened is not None and memory.opened >= before.turn
+        unsure = "; it may have changed since" if memory.unclear else ", not answered yet" if waiting else ""
+        return f"{memory.told}{unsure}"
+
+    def _inside(self, before: Before) -> bool | None:
         memory: Opening = before.recall(self)
         if memory.unclear:
             return None
@@ -211,7 +167,7 @@ def open_between(start: Predicate, stop: Predicate) -> Predicate:
     """The action lies after an answered `start` and before the next `stop`.
 
     Args:
-        start: opens the stretch, e.g. the call that begins a transaction.
+        start: opens the stretch, e.g. the call that begins a transaction, or what the user says.
         stop: closes it.
 
     Returns:
@@ -248,9 +204,10 @@ class Repeated(Temporal):
         """No calls."""
         return Marks()
 
-    def notice(self, action: Action, before: Before) -> tuple[str | None, str]:
+    def notice(self, event: Event, before: Before) -> tuple[str | None, str]:
         """The call in one canonical form."""
-        return self._key(action)
+        assert isinstance(event, Action)
+        return self._key(event)
 
     def remember(self, memory: Marks, noticed: tuple[str | None, str], turn: int) -> None:
         """Adds the turn."""
@@ -259,7 +216,13 @@ class Repeated(Temporal):
     def holds(self, action: Action, before: Before) -> bool | None:
         """True when this very call stands earlier, in this turn or another."""
         memory: Marks = before.recall(self)
-        return memory.count(self._key(action), *_window(before, self.within, "issued")) > 0
+        return memory.count(self._key(action), *window_of(before, self.within, "issued")) > 0
+
+    def because(self, action: Action, before: Before) -> str:
+        """When it was made last."""
+        memory: Marks = before.recall(self)
+        turns = memory.turns.get(self._key(action), [])
+        return f"made {when(turns[-1])}" if turns else "never made so far"
 
     def _key(self, action: Action) -> tuple[str | None, str]:
         return action.name, canonical(dict(action.arguments))
@@ -281,5 +244,5 @@ def repeated(*, within: int | None = None) -> Predicate:
         >>> repeated(within=3).words
         'the same call with the same arguments in the last 3 turns'
     """
-    _check(within, "issued")
+    check_bounds(within, "issued")
     return Repeated(within)

@@ -132,14 +132,14 @@ def test_evidence_names_rule_turn_action_and_state() -> None:
     )
     assert first.evidence == (
         "violation of read_first -0.25: turn 0, action 0, edit({'path': 'a'}): "
-        "call of edit and not (an answered call of read with the same path)"
+        "call of edit and not (an answered call of read with the same path) [no call of read with path 'a' so far]"
     )
     assert second.evidence == "no rule fired"
     assert third.evidence.startswith(
         "fulfilment of read_first +0.25: turn 2, action 0, edit({'path': 'a'}): call of edit and"
     )
     (told,) = verdicts(at_most(1, called("ask"), unpaired=WHY, why="ask once"), [call("ask"), call("ask")])
-    assert told.evidence.endswith("ask({}): ask once")
+    assert told.evidence.endswith("ask({}): ask once [call of ask in turn 0]")
 
 
 def test_a_violation_is_not_also_a_fulfilment() -> None:
