@@ -8,16 +8,20 @@ from apportion.advantages.dialect import DIALECTS, Dialect, dialect
 from apportion.advantages.dr_grpo import dr_grpo
 from apportion.advantages.gdpo import gdpo
 from apportion.advantages.gpg import gpg
+from apportion.advantages.graft import Grafted, balanced, graft, graftable, peer_weight
 from apportion.advantages.group_stat import GroupStatistics, group_stat, group_statistics
 from apportion.advantages.grpo import grpo
+from apportion.advantages.keep import KEEP_REASONS, Kept, keep_teaching, keep_varying
 from apportion.advantages.loss import Loss, aggregate_loss
 from apportion.advantages.maxrl import maxrl
 from apportion.advantages.mc_grpo import mc_grpo
+from apportion.advantages.novelty import novelty
 from apportion.advantages.opo import opo
 from apportion.advantages.padded import padded_advantages
 from apportion.advantages.pass_at_k import pass_at_k
 from apportion.advantages.pass_at_k_top import pass_at_k_top
 from apportion.advantages.place import on_last_token
+from apportion.advantages.pseudo_samples import pseudo_samples
 from apportion.advantages.reinforce_pp import penalised_rewards, reinforce_pp, reinforce_pp_baseline
 from apportion.advantages.remax import remax
 from apportion.advantages.return_to_go import return_to_go
@@ -28,11 +32,15 @@ from apportion.advantages.whiten import whiten, whitening_skipped
 
 __all__ = [
     "DIALECTS",
+    "KEEP_REASONS",
     "Aggregation",
     "Dialect",
+    "Grafted",
     "GroupStatistics",
+    "Kept",
     "Loss",
     "aggregate_loss",
+    "balanced",
     "by_source",
     "channel",
     "dialect",
@@ -40,20 +48,27 @@ __all__ = [
     "gate",
     "gdpo",
     "gpg",
+    "graft",
+    "graftable",
     "group_center",
     "group_stat",
     "group_statistics",
     "grpo",
+    "keep_teaching",
+    "keep_varying",
     "maxrl",
     "mc_grpo",
     "normalize_then_sum",
+    "novelty",
     "on_last_token",
     "opo",
     "padded_advantages",
     "pass_at_k",
     "pass_at_k_top",
+    "peer_weight",
     "penalised_rewards",
     "per_channel",
+    "pseudo_samples",
     "reinforce_pp",
     "reinforce_pp_baseline",
     "remax",

@@ -176,4 +176,38 @@ _OTHERS = [
     ),
 ]
 
-ROWS = [*_DIALECTS, *_STATISTICS, *_OTHERS]
+
+def _logp(x: Signal) -> Signal:
+    values = -(number(x.batch) % 5).double() / 4
+    return Signal.of(x.batch, Level.TRAJECTORY, values, name="logp")
+
+
+def _novelty(x: Signal) -> Signal:
+    solved = Signal.of(x.batch, Level.TRAJECTORY, (number(x.batch) % 2).double(), name="outcome")
+    return adv.novelty(adv.dr_grpo(x), outcome=solved, logp=_logp(x))
+
+
+SATURATED = because("a group of nothing but successes is pushed up, which takes a success that is known as one")
+ABSOLUTE = because("a log-probability, not a reward: it is compared with the peer's, not with the group's")
+
+_DEAD_GROUPS = [
+    one(
+        "pseudo_samples",
+        adv.pseudo_samples,
+        domain="nonnegative",
+        degree=0,
+        deviations=dict.fromkeys(
+            ("shift_group", "shift_batch", "scale", "constant_group", "constant_batch"), SATURATED
+        ),
+    ),
+    one("novelty", _novelty, deviations={"scale": because("the boost has the units of a log-probability")}),
+    one(
+        "peer_weight",
+        lambda x: adv.peer_weight(-x, _logp(x), threshold=0.0),
+        deviations=dict.fromkeys(
+            ("shift_group", "shift_batch", "scale", "constant_group", "constant_batch", "singleton"), ABSOLUTE
+        ),
+    ),
+]
+
+ROWS = [*_DIALECTS, *_STATISTICS, *_OTHERS, *_DEAD_GROUPS]
