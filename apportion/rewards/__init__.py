@@ -3,7 +3,7 @@
     verdicts = observe([outcome(), path(rules), 0.2 * tag_format()], trajectories)
 
 - outcome: `outcome` of a column, a function, `exact`, `numeric`, `set_match`; `step_reward` of the environment
-- path: `path` of rules over each action and the state before it
+- path: `path` of rules over each action and the state before it; `mutations`, a flag for turns that change something
 - commands: `runs`, `deletes`, `writes` and the like, from a parse of the shell; the proof of a restored folder
 - partial credit: `checks_passed`, `unit_tests`, `difference`, `reduce_turns`
 - shape of the reply: `tag_format`, `tool_calls`, `repetition`, `overlong`, `cosine_length`, `stop_properly`
@@ -27,6 +27,7 @@ from apportion.rewards.length import cosine_length, overlong, stop_properly
 from apportion.rewards.linear import Linear, linear
 from apportion.rewards.mean import passes, reachable, weighted_mean
 from apportion.rewards.metric import metric
+from apportion.rewards.mutating import mutating, mutations
 from apportion.rewards.observe import Observed, observe, observe_async
 from apportion.rewards.outcome import Truncated, exact, numeric, outcome, set_match
 from apportion.rewards.partial import checks_passed
@@ -52,6 +53,7 @@ from apportion.rewards.steps import step_reward
 from apportion.rewards.structured import any_action, argument, called, state
 from apportion.rewards.temporal import open_between, repeated
 from apportion.rewards.tool_call import tool_calls
+from apportion.rewards.tool_effects import ToolEffects, tool_effects
 from apportion.rewards.turns import difference, reduce_turns
 from apportion.rewards.vector import Vector, vector
 from apportion.rewards.verifiers import (
@@ -88,6 +90,7 @@ __all__ = [
     "SelfCheck",
     "Summary",
     "TextVerifier",
+    "ToolEffects",
     "Truncated",
     "Vector",
     "Verifier",
@@ -123,6 +126,8 @@ __all__ = [
     "marked_answer",
     "maths",
     "metric",
+    "mutating",
+    "mutations",
     "never_after",
     "no_repeat",
     "numeric",
@@ -163,6 +168,7 @@ __all__ = [
     "text_f1",
     "text_pattern",
     "tool_calls",
+    "tool_effects",
     "unit_tests",
     "vector",
     "weighted_mean",
