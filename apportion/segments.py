@@ -35,6 +35,7 @@ __all__ = [
     "runs",
     "shifted",
     "starts",
+    "window_sum",
 ]
 
 PoolHow: TypeAlias = Literal["sum", "mean", "last", "min", "max"]
@@ -140,7 +141,7 @@ def reverse_scan(values: Tensor, lengths: Tensor, discount: float | Tensor = 1.0
     if not values.numel():
         return values
     if isinstance(discount, Tensor):
-        return _doubling_scan(values, lengths, discount)
+        return window_sum(values, lengths, values.numel(), discount)
     longest = int(lengths.max())
     typical = values.numel() // int((lengths > 0).sum())
     width = min(64, max(4, 1 << (min(longest, typical) - 1).bit_length()))
@@ -160,15 +161,40 @@ def reverse_scan(values: Tensor, lengths: Tensor, discount: float | Tensor = 1.0
     return scanned.view(-1).index_select(0, at)
 
 
-def _doubling_scan(values: Tensor, lengths: Tensor, discount: Tensor) -> Tensor:
-    owner = owners(lengths)
-    remaining = (torch.cumsum(lengths, 0) - 1)[owner] - torch.arange(values.numel(), device=values.device)
-    factor = discount[owner].to(values.dtype)
-    total, step, longest = values, 1, int(lengths.max())
-    while step < longest:
-        reached = torch.where(remaining[:-step] >= step, total[step:], 0)
-        total = torch.cat((total[:-step] + factor[:-step] * reached, total[-step:]))
-        factor, step = factor * factor, step * 2
+def window_sum(values: Tensor, lengths: Tensor, window: int, discount: float | Tensor = 1.0) -> Tensor:
+    """Discounted sum of every element and those after it, at most `window` of them, inside its segment.
+
+        y[i] = sum_{j < window} discount^j x[i+j]
+
+    Args:
+        values: float[N].
+        lengths: int64[S], their sum is N.
+        window: how many elements, at least 0.
+        discount: one number, or float[S] with one per segment.
+
+    Returns:
+        float[N] after log2(window) passes. Nothing is subtracted again, so nothing cancels. Differentiable in values.
+
+    Example:
+        >>> window_sum(torch.tensor([1.0, 1.0, 1.0, 5.0]), torch.tensor([3, 1]), 2, 0.5).tolist()
+        [1.5, 1.5, 1.0, 5.0]
+    """
+    if not values.numel():
+        return values
+    owner, n = owners(lengths), values.numel()
+    ahead = torch.cumsum(lengths, 0)[owner] - torch.arange(n, device=values.device)
+    factor = discount[owner].to(values.dtype) if isinstance(discount, Tensor) else values.new_tensor(discount)
+
+    def later(x: Tensor, step: int) -> Tensor:
+        return torch.where(ahead > step, torch.cat((x[step:], x[:step])), 0) * factor**step
+
+    window = min(window, int(lengths.max()))
+    total, block, done, size = torch.zeros_like(values), values, 0, 1
+    while done < window:
+        if window & size:
+            total, done = total + later(block, done), done + size
+        if done < window:
+            block, size = block + later(block, size), size * 2
     return total
 
 

@@ -1,14 +1,18 @@
-"""Observers of what the producer of the rollouts recorded already."""
+"""What the producer of the rollouts recorded already: per turn as an observer, per token as a signal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
+from apportion.batch import Batch
 from apportion.errors import MissingInput
 from apportion.rollouts import Level, Trajectory
+from apportion.signal import Signal
 from apportion.verdicts import Abstained, Verdict, as_verdict
 
-__all__ = ["TurnColumn", "turn_column"]
+__all__ = ["TurnColumn", "token_signal", "turn_column"]
 
 
 class TurnColumn:
@@ -62,3 +66,27 @@ def turn_column(column: str, *, name: str | None = None) -> TurnColumn:
         [[Scored(value=1.0, evidence=''), Abstained(reason="no turn column 'violations'")]]
     """
     return TurnColumn(column, name=name or column)
+
+
+def token_signal(batch: Batch, column: str, *, needed_by: str, how: str = "") -> Signal:
+    """A number that was recorded with every policy token; NaN is ABSENT.
+
+    Args:
+        batch: packed with its token columns.
+        column: key in `Trajectory.token_columns`.
+        needed_by: who asks, for the message.
+        how: how the numbers come about, for the message.
+
+    Raises:
+        MissingInput: no trajectory has the column.
+
+    Example:
+        >>> b = Batch.of(groups=["q"], tokens=[2], token_columns={"values": torch.tensor([0.5, float("nan")])})
+        >>> token_signal(b, "values", needed_by="recipe ppo").known.tolist()
+        [True, False]
+    """
+    if column not in batch.token_columns:
+        remedy = f"{how or 'record it'}, one number per response token, in Trajectory.token_columns[{column!r}]"
+        raise MissingInput(needed_by, f"a token column {column!r}", remedy)
+    numbers = batch.token_columns[column].to(torch.float64)
+    return Signal.of(batch, Level.TOKEN, numbers, name=column, known=~torch.isnan(numbers))
