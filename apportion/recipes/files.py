@@ -1,4 +1,4 @@
-"""Python files of the user's: one that defines `recipe`, one that defines `rules`."""
+"""Files of the user's: Python that defines `recipe`, and rules in Python or TOML."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from apportion.errors import InvalidArgument
-from apportion.rewards import Rule
+from apportion.rewards import Rule, rules_from_toml
 
 __all__ = ["defined_in", "load_rules"]
 
@@ -30,11 +30,13 @@ def defined_in(path: str | Path, name: str, *, argument: str) -> Any:
 
 
 def load_rules(path: str | Path) -> list[Rule]:
-    """The list `rules` of a rule file, for `apportion.rewards.path`.
+    """The rules of a file, for `apportion.rewards.path`: TOML (ending in .toml), or Python that defines a list `rules`.
 
     Raises:
-        InvalidArgument: as `defined_in`, or `rules` is not a list of rules.
+        InvalidArgument: as `defined_in` and `rules_from_toml`, or `rules` is not a list of rules.
     """
+    if str(path).endswith(".toml"):
+        return rules_from_toml(path)
     found = defined_in(path, "rules", argument="rules")
     if not isinstance(found, (list, tuple)) or not found or not all(isinstance(rule, Rule) for rule in found):
         raise InvalidArgument("rules", str(path), "a file whose `rules` is a list of apportion.rewards.Rule")

@@ -62,7 +62,8 @@ def rlvp(
         gate: "reachable" keeps the credit only if, in the first batch that is seen, the fulfilments vary in enough
             groups; the decision stays in the recipe's state. Penalties are exempt.
         gate_share: share of groups that suffices.
-        rules: a Python file that defines `rules`, see `apportion.rewards.Rule`; default: the counts are turn columns.
+        rules: a file of rules: TOML, or Python that defines `rules`; what a rule itself says its penalty and credit are
+            does not count here. Default: the counts are turn columns.
         violations: turn column with v_k; a turn without it abstains.
         fulfilments: turn column with d_k.
         reward: trajectory column with the outcome O.

@@ -52,6 +52,7 @@ from apportion.rewards.shell import (
 from apportion.rewards.steps import step_reward
 from apportion.rewards.structured import any_action, argument, called, state
 from apportion.rewards.temporal import open_between, repeated
+from apportion.rewards.toml_rules import rules_from_toml
 from apportion.rewards.tool_call import tool_calls
 from apportion.rewards.tool_effects import ToolEffects, tool_effects
 from apportion.rewards.turns import difference, reduce_turns
@@ -150,6 +151,7 @@ __all__ = [
     "restore_proof",
     "restores",
     "reward",
+    "rules_from_toml",
     "runs",
     "said",
     "schema_match",
