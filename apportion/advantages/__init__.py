@@ -15,6 +15,7 @@ from apportion.advantages.keep import KEEP_REASONS, Kept, keep_teaching, keep_va
 from apportion.advantages.loss import Loss, aggregate_loss
 from apportion.advantages.maxrl import maxrl
 from apportion.advantages.mc_grpo import mc_grpo
+from apportion.advantages.modulate import keep_sign, modulate
 from apportion.advantages.novelty import novelty
 from apportion.advantages.opo import opo
 from apportion.advantages.padded import padded_advantages
@@ -54,10 +55,12 @@ __all__ = [
     "group_stat",
     "group_statistics",
     "grpo",
+    "keep_sign",
     "keep_teaching",
     "keep_varying",
     "maxrl",
     "mc_grpo",
+    "modulate",
     "normalize_then_sum",
     "novelty",
     "on_last_token",

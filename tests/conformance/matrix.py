@@ -7,8 +7,9 @@ from tests.conformance.law import LAWS
 from tests.conformance.row import Row
 from tests.conformance.rows_batch import ROWS as _BATCH
 from tests.conformance.rows_group import ROWS as _GROUP
+from tests.conformance.rows_modulated import ROWS as _MODULATED
 from tests.conformance.rows_recipes import ROWS as _RECIPES
 
 __all__ = ["LAWS", "ROWS", "laws", "token_laws"]
 
-ROWS: list[Row] = [*_GROUP, *_BATCH, *_RECIPES]
+ROWS: list[Row] = [*_GROUP, *_BATCH, *_MODULATED, *_RECIPES]
