@@ -10,7 +10,7 @@ a recipe as two of them; `apportion.advantages.states.state_values` joins their 
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import inspect
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,9 @@ from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
-from apportion.rewards.base import Composable, Observation, Role
+from apportion.rewards.asked_once import AskedOnce
+from apportion.rewards.base import Composable, Observation, Role, Rows
+from apportion.rewards.running import Limits
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Verdict
 
@@ -43,78 +45,52 @@ class Potential(Protocol):
         """For every trajectory, `n_turns` + 1 verdicts: Phi_0 of the prompt, then Phi_k after each turn."""
 
 
-class _Shared:
-    """Asks a potential once for both observers, which look at the same trajectories one after the other."""
-
-    def __init__(self, potential: Potential) -> None:
-        self.potential = potential
-        self.seen: list[Trajectory] = []
-        self.found: list[list[Verdict]] | None = None
-        self.coming: Awaitable[Values] | None = None
-
-    def ask(self, trajectories: Sequence[Trajectory]) -> None:
-        """Have the values of these trajectories in `found`, or in `coming` when they must be waited for."""
-        same = len(self.seen) == len(trajectories) and all(map(_is, self.seen, trajectories))
-        if same and (self.found is not None or self.coming is not None):
-            return
-        answer = self.potential.values(trajectories)
-        self.seen, self.found, self.coming = list(trajectories), None, None
-        if inspect.isawaitable(answer):
-            self.coming = answer
-        else:
-            self.found = self._checked(answer)
-
-    async def wait(self) -> list[list[Verdict]]:
-        """The values, once they are there; what fails is not remembered."""
-        if self.found is None and self.coming is not None:
-            coming = self.coming = asyncio.ensure_future(self.coming)
-            try:
-                self.found = self._checked(await coming)
-            finally:
-                self.coming = None
-        if self.found is None:
-            raise RuntimeError(f"potential {self.potential.name!r} gave no values")
-        return self.found
-
-    def _checked(self, values: Values) -> list[list[Verdict]]:
-        rows = [list(row) for row in values]
-        states = [(t.id, t.n_turns + 1) for t in self.seen]
-        if [len(row) for row in rows] != [count for _, count in states]:
-            both = zip(states, rows, strict=False)
-            wrong = [f"{name}: {len(row)} for {count} states" for (name, count), row in both if len(row) != count]
-            raise InvalidArgument(
-                f"values of potential {self.potential.name!r}",
-                wrong[:10] or len(rows),
-                f"{len(states)} rows with one verdict per state: the prompt, then the state after every turn",
-            )
-        return rows
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
-
-
 @dataclass(frozen=True, eq=False)
 class _States(Composable):
     """One half of a potential; alone it would teach to search for ever."""
 
     _role: ClassVar[Role] = "shaping"
-    shared: _Shared
+    asked: AskedOnce[Rows]
     level: Level
     name: str
 
     def observe(self, trajectories: Sequence[Trajectory]) -> Observation | Awaitable[Observation]:
         """Phi_0 of every trajectory, or Phi_1 .. Phi_K."""
-        self.shared.ask(trajectories)
-        return self._wait() if self.shared.found is None else self._part(self.shared.found)
+        answer = self.asked(trajectories)
+        return self._part(answer) if isinstance(answer, list) else self._wait(answer)
 
-    async def _wait(self) -> Observation:
-        return self._part(await self.shared.wait())
+    async def _wait(self, answer: Awaitable[Rows]) -> Observation:
+        return self._part(await answer)
 
-    def _part(self, rows: list[list[Verdict]]) -> Observation:
+    def _part(self, rows: Rows) -> Observation:
         if self.level == Level.TRAJECTORY:
             return [row[0] for row in rows]
         return [row[1:] for row in rows]
+
+
+def _ask(potential: Potential, trajectories: Sequence[Trajectory], limits: Limits) -> Rows | Awaitable[Rows]:
+    answer = potential.values(trajectories)
+    if inspect.isawaitable(answer):
+        return _later(potential, trajectories, answer)
+    return _checked(potential, trajectories, answer)
+
+
+async def _later(potential: Potential, trajectories: Sequence[Trajectory], answer: Awaitable[Values]) -> Rows:
+    return _checked(potential, trajectories, await answer)
+
+
+def _checked(potential: Potential, trajectories: Sequence[Trajectory], values: Values) -> Rows:
+    rows = [list(row) for row in values]
+    states = [(t.id, t.n_turns + 1) for t in trajectories]
+    if [len(row) for row in rows] != [count for _, count in states]:
+        both = zip(states, rows, strict=False)
+        wrong = [f"{name}: {len(row)} for {count} states" for (name, count), row in both if len(row) != count]
+        raise InvalidArgument(
+            f"values of potential {potential.name!r}",
+            wrong[:10] or len(rows),
+            f"{len(states)} rows with one verdict per state: the prompt, then the state after every turn",
+        )
+    return rows
 
 
 def potential_rewards(potential: Potential) -> tuple[Composable, Composable]:
@@ -144,5 +120,5 @@ def potential_rewards(potential: Potential) -> tuple[Composable, Composable]:
     if not isinstance(potential, Potential):
         raise InvalidArgument("potential", potential, "an object with a name and values(trajectories)")
     name = _arguments.text("potential.name", potential.name)
-    shared = _Shared(potential)
-    return _States(shared, Level.TRAJECTORY, f"{name} at start"), _States(shared, Level.TURN, name)
+    asked = AskedOnce(functools.partial(_ask, potential))
+    return _States(asked, Level.TRAJECTORY, f"{name} at start"), _States(asked, Level.TURN, name)
