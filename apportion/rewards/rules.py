@@ -24,6 +24,10 @@ _OMISSION = (
     "teaches it to act for the sake of acting. Name the action that must not happen, e.g. "
     "called('answer') & ~happened(called('search')), or pay a credit for the action you want"
 )
+_UNEARNED = (
+    "a compliant action; this one also holds for whatever else the policy does and would pay for doing nothing of use. "
+    "Name the action that earns the credit, e.g. called('answer') & happened(called('search'))"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +49,8 @@ class Rule:
         why: the rule in a sentence, for the evidence; default: written from the predicates.
 
     Raises:
-        InvalidArgument: a rule without predicates, a penalty for omission, a penalty that is neither paired nor
-            declared unpaired, a negative penalty or credit.
+        InvalidArgument: a rule without predicates, a penalty for omission, a credit for no action in particular, a
+            penalty that is neither paired nor declared unpaired, a negative penalty or credit.
 
     Example:
         >>> from apportion.rewards.structured import called
@@ -83,6 +87,8 @@ class Rule:
             _arguments.whole("max_credits", self.max_credits, at_least=1)
         if self.violates is not None and not self.violates.commits:
             raise InvalidArgument("violates", self.violates.words, _OMISSION)
+        if self.fulfils is not None and not self.fulfils.commits:
+            raise InvalidArgument("fulfils", self.fulfils.words, _UNEARNED)
         paired = self.fulfils is not None and self.credit > 0
         if self.violates is not None and self.penalty > 0 and not paired and not self.unpaired:
             raise InvalidArgument(

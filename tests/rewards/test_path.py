@@ -281,6 +281,12 @@ def test_penalties_for_omission_are_refused_with_the_way_out() -> None:
             Rule(name="r", violates=omission, fulfils=called("search"))
 
 
+def test_credits_for_no_action_in_particular_are_refused() -> None:
+    for unearned in (any_action(), ~called("rm"), called("a") | ~called("b"), any_action() & ~happened(called("a"))):
+        with pytest.raises(InvalidArgument, match="would pay for doing nothing of use"):
+            Rule(name="r", fulfils=unearned)
+
+
 def test_penalties_are_paired_or_say_why_not() -> None:
     with pytest.raises(InvalidArgument, match="penalties alone teach inaction"):
         Rule(name="r", violates=called("rm"))

@@ -93,7 +93,7 @@ def test_every_kind_is_what_python_makes(file: Write, text: str, rule: Rule) -> 
 
 
 EVENTS: list[tuple[str, Any]] = [
-    ("{ call = '*' }", any_action()),
+    ("{ all = [{ call = '*' }, { call = 'a' }] }", any_action() & A),
     (
         "{ call = ['a', 'b'], args = { x = 1, 'y.z' = { above = 2 } } }",
         called("a", "b") & argument("x", equals=1) & argument("y.z", above=2),
@@ -104,7 +104,7 @@ EVENTS: list[tuple[str, Any]] = [
     ("{ call = 'a', args = { 'x[0]' = [1, 2] } }", A & argument("x[0]", equals=[1, 2])),
     ("{ mutating = true }", mutating()),
     ("{ mutating = true, args = { x = true } }", mutating() & argument("x", equals=True)),
-    ("{ any = [{ call = 'a' }, { not = { call = 'b' } }] }", A | ~B),
+    ("{ all = [{ call = 'a' }, { any = [{ call = 'c' }, { not = { call = 'b' } }] }] }", A & (C | ~B)),
     ("{ all = [{ call = 'a' }, { state = 's.t', below = 1 }] }", A & state("s.t", below=1)),
     ("{ all = [{ call = 'a' }, { repeated = true, turns = 2 }] }", A & repeated(within=2)),
     ("{ all = [{ call = 'a' }, { said = 'user', contains = 'x' }] }", A & said("user", contains="x")),
