@@ -32,7 +32,7 @@ def restored(state: Mapping[str, Any]) -> np.random.Generator:
     rng = generator(0)
     try:
         rng.bit_generator.state = {**state, "state": {name: int(text) for name, text in state["state"].items()}}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidArgument("state", state, "the state of a PCG64 generator") from error
     return rng
 

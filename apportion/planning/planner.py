@@ -43,13 +43,17 @@ class Planner(Protocol):
         """Go on from a saved state."""
 
 
-def rewards_by_prompt(x: Signal, *, prompts: Sequence[str] | None = None) -> dict[str, list[float]]:
+def rewards_by_prompt(
+    x: Signal, *, prompts: Sequence[str] | None = None, success: float | None = None
+) -> dict[str, list[float]]:
     """The known rewards of every prompt, to update a planner with.
 
     Args:
         x: one reward per trajectory, such as `credit.rewards["outcome"]`.
         prompts: the prompt of every group, for trainers whose group ids change from step to step; default: the group
             ids. Groups of one prompt are put together.
+        success: reward from which on a rollout counts as 1, all others as 0: for rewards that are no pass rates, since
+            beliefs about pass rates take [0, 1] only. Default: the rewards as they are.
 
     Returns:
         Prompt -> known rewards; an empty list where all are missing.
@@ -61,6 +65,8 @@ def rewards_by_prompt(x: Signal, *, prompts: Sequence[str] | None = None) -> dic
         >>> from apportion.quick import rewards_signal
         >>> rewards_by_prompt(rewards_signal([1, None, 0, None], groups=list("aaab")))
         {'a': [1.0, 0.0], 'b': []}
+        >>> rewards_by_prompt(rewards_signal([1.2, -0.5]), success=1.0)
+        {'0': [1.0, 0.0]}
     """
     if x.level != Level.TRAJECTORY:
         raise InvalidArgument("x", x.level.name, "one reward per trajectory (level TRAJECTORY)")
@@ -70,7 +76,7 @@ def rewards_by_prompt(x: Signal, *, prompts: Sequence[str] | None = None) -> dic
     found: dict[str, list[float]] = {name: [] for name in names}
     for group, value, known in zip(x.batch.group.tolist(), x.values.tolist(), x.known.tolist(), strict=True):
         if known:
-            found[names[group]].append(value)
+            found[names[group]].append(value if success is None else float(value >= success))
     return found
 
 
@@ -84,7 +90,10 @@ def known_rewards(rewards: Rewards, *, low: float = 0.0, high: float = 1.0) -> d
         >>> known_rewards({"a": [1.0, None], "b": [None], "c": []})
         {'a': [1.0]}
     """
-    found = {prompt: [float(r) for r in row if r is not None] for prompt, row in rewards.items()}
+    try:
+        found = {prompt: [float(r) for r in row if r is not None] for prompt, row in rewards.items()}
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InvalidArgument("rewards", rewards, "prompt -> list of numbers, None for what is missing") from error
     wrong = [prompt for prompt, row in found.items() if not all(low <= r <= high and math.isfinite(r) for r in row)]
     if wrong:
         shown = {prompt: found[prompt] for prompt in wrong[:10]}

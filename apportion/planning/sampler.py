@@ -22,7 +22,7 @@ class Sampler:
 
         ceil(uniform_share * n) prompts uniformly among all candidates, the rest by the largest score; ties at random
 
-    Opt-in: sampling uniformly is a strong default, and comparisons of data policies have found none that was reliably
+    Opt-in: sampling uniformly is a strong default; DataFlex-RL compared data policies and found none that was reliably
     better. The uniform share keeps every prompt in play, and it is the control group: `metrics` compares how many of
     the groups it chose were silent with those that the planner chose.
 
@@ -70,7 +70,7 @@ class Sampler:
         if len(set(names)) < len(names):
             twice = [name for name, times in Counter(names).items() if times > 1]
             raise InvalidArgument("candidates", twice[:10], "every candidate once; these come more often")
-        if not isinstance(n, int) or not 0 <= n <= len(names):
+        if not isinstance(n, (int, np.integer)) or not 0 <= n <= len(names):
             raise InvalidArgument("n", n, f"a whole number of at most {len(names)} candidates")
         even = at_least(self._uniform_share, n)
         uniform = [names[i] for i in self._rng.permutation(len(names))[:even]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 
+import numpy as np
 from scipy.special import stdtrit
 
 from apportion.errors import InvalidArgument
@@ -68,7 +69,7 @@ class XRPO(BatchPlanner):
         Raises:
             InvalidArgument: a negative number of rollouts, or no batch begun.
         """
-        if not isinstance(rollouts, int) or rollouts < 0:
+        if not isinstance(rollouts, (int, np.integer)) or rollouts < 0:
             raise InvalidArgument("rollouts", rollouts, "a whole number >= 0")
         names = sorted(self._rewards)
         if not names:

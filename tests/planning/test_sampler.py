@@ -177,6 +177,9 @@ def test_bad_arguments() -> None:
         sampler.select(3, ["q0", "q2"])
     with pytest.raises(InvalidArgument, match=r"planner=\['q1'\]"):
         sampler.select(1, NAMES)
+    for bad in ({"q": ["x"]}, {"q": 1.0}, ["q"]):
+        with pytest.raises(InvalidArgument, match="rewards"):
+            sampler.update(bad)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="PCG64"):
         sampler.load_state_dict({**sampler.state_dict(), "rng": {"state": {"state": "x"}}})
 
@@ -185,6 +188,7 @@ def test_rewards_by_prompt_leave_out_what_is_missing() -> None:
     x = rewards_signal([1.0, None, 0.0, 0.5], groups=["s1-a", "s1-b", "s1-a", "s1-c"])
     assert rewards_by_prompt(x) == {"s1-a": [1.0, 0.0], "s1-b": [], "s1-c": [0.5]}
     assert rewards_by_prompt(x, prompts=["a", "b", "a"]) == {"a": [1.0, 0.0, 0.5], "b": []}
+    assert rewards_by_prompt(x, prompts=["a", "b", "a"], success=0.5) == {"a": [1.0, 0.0, 1.0], "b": []}
     with pytest.raises(InvalidArgument, match="prompts"):
         rewards_by_prompt(x, prompts=["a"])
     with pytest.raises(InvalidArgument, match="TRAJECTORY"):
