@@ -14,14 +14,16 @@ from rich.padding import Padding
 from rich.text import Text
 
 from apportion.cli import _console as c
+from apportion.cli._audit_tokens import counts, template_arguments
 from apportion.cli._errors import Code
 from apportion.cli._options import Format, Json, OnError, Quiet, RewardField, Rollouts
-from apportion.errors import BadRow
+from apportion.errors import BadRow, InvalidArgument
 from apportion.integrations.files import read
 from apportion.report import diagnostics
 from apportion.report.diagnostics import Audit
-from apportion.report.findings import SEVERITIES, Finding
+from apportion.report.findings import SEVERITIES, Finding, Place
 from apportion.report.groups import KINDS, Kind
+from apportion.report.tokens import TokenAudit, TokenAuditor, load_tokenizer
 
 __all__ = ["audit", "show"]
 
@@ -52,6 +54,25 @@ def audit(
         str | None,
         typer.Option(metavar="COLUMN", help="A text column to break the groups down by; default: small ones."),
     ] = None,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Look at the tokens too: masks, ends, log-probs; see docs/token_audit.md.")
+    ] = False,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|NAME",
+            help="With --tokens: render and encode again with this tokenizer (a folder, a .gguf file, or the name of a "
+            "model that is on this machine already).",
+        ),
+    ] = None,
+    end_id: Annotated[
+        list[int] | None,
+        typer.Option(metavar="ID", help="With --tokens: an id that ends a reply, besides the tokenizer's own."),
+    ] = None,
+    template_arg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="With --tokenizer: an argument of its chat template, VALUE as JSON."),
+    ] = None,
     format: Format = "auto",
     on_error: OnError = "skip",
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 when a finding is an error.")] = False,
@@ -63,24 +84,51 @@ def audit(
     Reads the file once; memory grows by some hundred bytes per rollout, whatever their length.
     """
     skipped: list[BadRow] = []
+    auditor = _auditor(tokens, tokenizer, end_id or (), template_arg or ())
     with c.progress(shown=not (as_json or quiet)) as stage:
         trajectories = read(rollouts, format=format, on_error=on_error, skipped=skipped, progress=stage("reading"))
         result = diagnostics.audit(
-            trajectories, reward_field=reward_field, pass_mark=pass_mark, components=component or (), by=by
+            trajectories if auditor is None else auditor.watch(trajectories),
+            reward_field=reward_field,
+            pass_mark=pass_mark,
+            components=component or (),
+            by=by,
         )
     if skipped and not result.rollouts:
         raise skipped[0]
-    result = replace(result, findings=(*_unreadable(skipped), *result.findings))
+    seen = None if auditor is None else auditor.result()
+    findings = (*result.findings, *(() if seen is None else seen.findings))
+    ordered = sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
+    result = replace(result, findings=(*_unreadable(skipped), *ordered))
     if as_json:
-        c.print_json({"file": str(rollouts), **asdict(result), "skipped": [str(row) for row in skipped]})
+        about = {} if seen is None else {"tokens": {k: v for k, v in asdict(seen).items() if k != "findings"}}
+        c.print_json({"file": str(rollouts), **asdict(result), **about, "skipped": [str(row) for row in skipped]})
     elif not quiet:
-        show(result, str(rollouts))
+        show(result, str(rollouts), tokens=seen)
         c.print_next(c.console(), _next(result, rollouts))
     if strict and any(finding.severity == "error" for finding in result.findings):
         raise typer.Exit(Code.FOUND)
 
 
-def show(result: Audit, source: str) -> None:
+def _auditor(
+    tokens: bool, tokenizer: str | None, end_ids: Sequence[int], arguments: Sequence[str]
+) -> TokenAuditor | None:
+    given = {"--tokenizer": tokenizer, "--end-id": end_ids, "--template-arg": arguments}
+    alone = [name for name, value in given.items() if value]
+    if alone and not tokens:
+        raise InvalidArgument(alone[0], given[alone[0]], "--tokens beside it")
+    if arguments and tokenizer is None:
+        raise InvalidArgument("--template-arg", list(arguments), "--tokenizer beside it")
+    if not tokens:
+        return None
+    return TokenAuditor(
+        tokenizer=None if tokenizer is None else load_tokenizer(tokenizer),
+        end_ids=end_ids,
+        template_arguments=template_arguments(arguments),
+    )
+
+
+def show(result: Audit, source: str, *, tokens: TokenAudit | None = None) -> None:
     """The audit as a page on standard output."""
     console = c.console()
     sizes = [c.count(result.rollouts, "rollout"), c.count(result.groups, "group")]
@@ -96,6 +144,9 @@ def show(result: Audit, source: str) -> None:
     console.print()
     console.print(_facts(result))
     console.print()
+    if tokens is not None:
+        console.print(counts(tokens))
+        console.print()
     _findings(console, result.findings)
     console.print()
 
@@ -170,7 +221,20 @@ def _findings(console: Console, findings: Sequence[Finding]) -> None:
             listed = Text("such as ", style=c.STYLES["faint"])
             listed.append_text(Text(", ").join(c.safe(example, 40) for example in finding.examples))
             console.print(Padding(listed, (0, 0, 0, 4)))
+        for place in finding.places:
+            console.print(Padding(_place(place), (0, 0, 0, 6)))
         console.print(Padding(Text("-> ").append_text(c.safe(finding.advice)), (0, 0, 0, 4)))
+
+
+def _place(place: Place) -> Text:
+    where = [c.safe(place.trajectory, 40).plain]
+    where += [] if place.turn is None else [f"reply {place.turn}"]
+    where += [] if place.index is None else [f"token {place.index}"]
+    line = Text(f"{', '.join(where)}: ", style=c.STYLES["faint"]).append_text(c.safe(place.recorded))
+    if place.instead:
+        line.append("\n  against ", style=c.STYLES["faint"])
+        line.append_text(c.safe(place.instead))
+    return line
 
 
 def _unreadable(skipped: Sequence[BadRow]) -> list[Finding]:
