@@ -6,7 +6,7 @@ wastes most of them, "info" when a person should know.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from apportion.report.findings import SEVERITIES, Finding
 from apportion.report.groups import CONSTANT_TOL, Groups, constant, within_group_correlation
 from apportion.report.identity import identity_findings
+from apportion.report.reasons import most_common
 from apportion.report.steps import failed_steps
 from apportion.report.table import STATUSES, Bools, Table
 
@@ -62,7 +63,7 @@ def _missing(table: Table, groups: Groups) -> Iterator[Finding]:
     count = int(missing.sum())
     if not count:
         return
-    reasons = _most_common(table.why_missing)
+    reasons = most_common(table.why_missing)
     if not table.known.any():
         numeric = [name for name in table.columns if name != table.reward_field][:12]
         yield Finding(
@@ -174,7 +175,7 @@ def _aborted(table: Table) -> Iterator[Finding]:
     yield Finding(
         code="aborted",
         severity="error" if share >= _ABORTED_LIMIT else "warning",
-        message=f"aborted rollouts: {_of(count, len(table))}; {_most_common(table.errors)}",
+        message=f"aborted rollouts: {_of(count, len(table))}; {most_common(table.errors)}",
         count=count,
         examples=table.examples(aborted),
         advice="unscorable, not failed: they leave their group; mend the infrastructure before training on more",
@@ -301,7 +302,3 @@ def _length(table: Table) -> Iterator[Finding]:
 
 def _of(part: int, whole: int) -> str:
     return f"{part} of {whole} ({part / max(whole, 1):.1%})"
-
-
-def _most_common(counts: Mapping[str, int]) -> str:
-    return "; ".join(f"{n} x {why}" for why, n in sorted(counts.items(), key=lambda entry: -entry[1])[:3])

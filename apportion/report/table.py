@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from apportion.report.reasons import count_reason
 from apportion.rollouts import Trajectory
 from apportion.verdicts import Abstained, Failed, Scored, Verdict, as_verdict
 
@@ -129,9 +130,9 @@ class Rows:
         verdict = _verdict(t, self.reward_field)
         aborted = t.status == "aborted"
         if aborted:
-            _count(self._errors, t.error or "no error recorded")
+            count_reason(self._errors, t.error or "no error recorded")
         elif not isinstance(verdict, Scored):
-            _count(self._why, verdict.reason if isinstance(verdict, Abstained) else verdict.error)
+            count_reason(self._why, verdict.reason if isinstance(verdict, Abstained) else verdict.error)
         recorded = isinstance(verdict, Scored)
         self._reward.append(verdict.value if isinstance(verdict, Scored) and not aborted else 0.0)
         prompt, response = _prompt(t), _response(t)
@@ -223,13 +224,6 @@ class Rows:
             categories=categories,
             columns=tuple(self._columns),
         )
-
-
-def _count(counts: dict[str, int], reason: str, most: int = 50) -> None:
-    # Error texts carry addresses and times; a file of them must not fill the memory.
-    short = reason[:200]
-    key = short if short in counts or len(counts) < most else "other reasons"
-    counts[key] = counts.get(key, 0) + 1
 
 
 def _verdict(t: Trajectory, column: str) -> Verdict:
