@@ -18,7 +18,7 @@ from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
-from apportion.rewards.asked_once import AskedOnce
+from apportion.rewards.asking import AskedOnce
 from apportion.rewards.base import Composable, Observation, Role, Rows
 from apportion.rewards.running import Limits
 from apportion.rollouts import Level, Trajectory

@@ -11,16 +11,15 @@ for that trajectory (turn): nobody knows, which later weighs nothing.
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
-from apportion.errors import ApportionError, InvalidArgument
+from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
-from apportion.rewards.asked_once import AskedOnce
+from apportion.rewards.asking import AskedOnce, ask_each
 from apportion.rewards.base import Composable, Observation, Role
-from apportion.rewards.running import UNLIMITED, Limits, as_row, attempt, describe, flat, gather, source_file, within
+from apportion.rewards.running import UNLIMITED, Limits, as_row, flat
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Abstained, Failed
 
@@ -99,34 +98,7 @@ def asked_of(annotator: Annotator) -> Asked:
 def _ask(annotator: Annotator, trajectories: Sequence[Trajectory], limits: Limits) -> Notes | Awaitable[Notes]:
     if isinstance(annotator, Requires):
         annotator.require(trajectories)
-    file = source_file(annotator)
-    if _waits(annotator):
-        return gather(attempt(_called(annotator, t), limits, file=file) for t in trajectories)
-    return [_note(annotator, t, limits, file) for t in trajectories]
-
-
-def _note(annotator: Annotator, trajectory: Trajectory, limits: Limits, file: str | None) -> Any:
-    try:
-        note = within(limits.timeout, functools.partial(annotator, trajectory))
-    except ApportionError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever an annotator raises: nobody knows what it would have noted
-        return Failed(describe(error, file=file))
-    if inspect.isawaitable(note):
-        if isinstance(note, Coroutine):
-            note.close()
-        raise InvalidArgument("annotator", annotator, "a function declared with `async def`, since it waits")
-    return note
-
-
-async def _called(annotator: Annotator, trajectory: Trajectory) -> Any:
-    return await annotator(trajectory)
-
-
-def _waits(annotator: Annotator) -> bool:
-    return inspect.iscoroutinefunction(annotator) or inspect.iscoroutinefunction(
-        getattr(annotator, "__call__", None)  # noqa: B004 - the method itself is wanted
-    )
+    return ask_each(annotator, trajectories, limits)
 
 
 def per_turn(notes: Any, trajectory: Trajectory, what: str) -> list[Any] | Failed:
