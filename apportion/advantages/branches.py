@@ -12,7 +12,7 @@ from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
 from apportion.signal import Signal
 
-__all__ = ["branch_tree", "prefix_tree"]
+__all__ = ["branch_tree", "inside_groups", "prefix_tree"]
 
 
 def branch_tree(rollout: Signal, parent: Signal, copied: Signal) -> Tree:
@@ -50,7 +50,7 @@ def branch_tree(rollout: Signal, parent: Signal, copied: Signal) -> Tree:
     offset = torch.where(branched, copied.values, 0.0).long()
     # A line is one rollout, present or only named as a parent, in one group.
     names = torch.cat((rollout.values, parent.values[branched])).long()
-    group, number = _within(torch.cat((batch.group, batch.group[branched])), names)
+    group, number = inside_groups(torch.cat((batch.group, batch.group[branched])), names)
     line = number[:size]
     above = torch.full_like(group, -1)
     above[line[branched]] = number[size:]
@@ -83,8 +83,20 @@ def _check(name: str, x: Signal, batch: Batch, level: Level) -> None:
         )
 
 
-def _within(group: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct pairs of group and label: the group of each, and the number of the pair of every element."""
+def inside_groups(group: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+    """Labels that hold inside their group alone, so that two prompts never mix.
+
+    Args:
+        group: int64[n] of every element.
+        label: int64[n].
+
+    Returns:
+        int64[m] the group of every distinct pair, and int64[n] the number of the pair of every element.
+
+    Example:
+        >>> [x.tolist() for x in inside_groups(torch.tensor([0, 0, 1]), torch.tensor([7, 7, 7]))]
+        [[0, 1], [0, 0, 1]]
+    """
     rank = torch.unique(label, return_inverse=True)[1]
     pairs, number = torch.unique(group * (label.numel() + 1) + rank, return_inverse=True)
     return pairs // (label.numel() + 1), number
@@ -149,7 +161,7 @@ def prefix_tree(prefix: Signal) -> Tree:
     unknown = (~prefix.known).to(torch.float64)
     lost = segments.reverse_scan(unknown.flip(0), batch.turns.flip(0)).flip(0) > 0
     here = torch.arange(owner.numel(), device=owner.device)
-    distinct, number = _within(group, torch.where(lost, -1 - here, prefix.values.long()))
+    distinct, number = inside_groups(group, torch.where(lost, -1 - here, prefix.values.long()))
     node, roots = first + number, torch.arange(size, first, device=owner.device)
     before = segments.shifted(node, batch.turns, roots[batch.group], take="previous")
     inner = torch.empty_like(distinct).scatter(0, number, before)

@@ -140,11 +140,11 @@ class Tree:
             known: bool[n].
 
         Returns:
-            A signal at the tree's level, ABSENT where the node is not known and on what was copied.
+            A signal at the tree's level, ABSENT where x or the node is not known and on what was copied.
         """
         if x.level != Level.TRAJECTORY or x.batch is not self.batch:
             raise InvalidArgument("x", x.level.name, "a signal per TRAJECTORY of the tree's batch")
-        use = known[self.node] & self.fresh
+        use = known[self.node] & self.fresh & self.batch.spread(x.known, Level.TRAJECTORY, self.level)
 
         def down(values: Tensor) -> Tensor:
             return torch.where(use, move(values)[self.node], 0.0)

@@ -38,6 +38,12 @@ _RECIPES: Mapping[str, str] = {
     "remax": "apportion.recipes.remax",
     "rlvp": "apportion.recipes.rlvp",
     "rlvp_centred": "apportion.recipes.rlvp",
+    "cbpo": "apportion.recipes.cbpo",
+    "hdl": "apportion.recipes.hdl",
+    "spo": "apportion.recipes.spo",
+    "trace_tree": "apportion.recipes.trace_tree",
+    "tree_grpo": "apportion.recipes.tree_grpo",
+    "treerl": "apportion.recipes.treerl",
 }
 
 

@@ -9,7 +9,8 @@ from tests.conformance.rows_batch import ROWS as _BATCH
 from tests.conformance.rows_group import ROWS as _GROUP
 from tests.conformance.rows_modulated import ROWS as _MODULATED
 from tests.conformance.rows_recipes import ROWS as _RECIPES
+from tests.conformance.rows_trees import ROWS as _TREES
 
 __all__ = ["LAWS", "ROWS", "laws", "token_laws"]
 
-ROWS: list[Row] = [*_GROUP, *_BATCH, *_MODULATED, *_RECIPES]
+ROWS: list[Row] = [*_GROUP, *_BATCH, *_MODULATED, *_RECIPES, *_TREES]
