@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from apportion.errors import InvalidArgument
+from apportion.scans import reverse_scan, window_sum
 
 __all__ = [
     "PoolHow",
@@ -115,87 +116,6 @@ def shifted(values: Tensor, lengths: Tensor, edge: Tensor, *, take: Literal["pre
     else:
         at, moved = (torch.cumsum(lengths, 0) - 1)[some], torch.cat((values[1:], values[-1:]))
     return moved.index_put((at,), edge[some])
-
-
-def reverse_scan(values: Tensor, lengths: Tensor, discount: float | Tensor = 1.0) -> Tensor:
-    """Discounted sum from every element to the end of its segment.
-
-        y[i] = x[i] + discount * y[i+1]        y[last] = x[last]
-
-    Args:
-        values: float[N].
-        lengths: int64[S], their sum is N.
-        discount: one number, or float[S] with one per segment.
-
-    Returns:
-        float[N]. No value crosses the border of a segment, not even as rounding. Differentiable in values.
-
-    A few passes over the elements: segments are laid out in blocks of a fixed width, one product with a triangular
-    matrix scans every block, and the blocks' totals are scanned the same way. One discount per segment takes
-    log2(longest) passes instead.
-
-    Example:
-        >>> reverse_scan(torch.tensor([1.0, 1.0, 1.0, 5.0]), torch.tensor([3, 1]), 0.5).tolist()
-        [1.75, 1.5, 1.0, 5.0]
-    """
-    if not values.numel():
-        return values
-    if isinstance(discount, Tensor):
-        return window_sum(values, lengths, values.numel(), discount)
-    longest = int(lengths.max())
-    typical = values.numel() // int((lengths > 0).sum())
-    width = min(64, max(4, 1 << (min(longest, typical) - 1).bit_length()))
-    blocks = (lengths + width - 1) // width
-    at = torch.arange(values.numel(), device=values.device)
-    at += torch.repeat_interleave(starts(blocks) * width - starts(lengths), lengths, output_size=values.numel())
-    laid_out = values.new_zeros(int(blocks.sum()) * width).index_copy(0, at, values).view(-1, width)
-    step = torch.arange(width, device=values.device)
-    power = values.new_tensor(discount) ** (width - step)
-    triangle = torch.tril(values.new_tensor(discount) ** (step[:, None] - step).clamp_min(0))
-    scanned = laid_out @ triangle
-    if longest > width:
-        total = reverse_scan(scanned[:, 0], blocks, discount**width)
-        last = (torch.cumsum(blocks, 0) - 1)[blocks > 0]
-        following = torch.cat((total[1:], total.new_zeros(1))).index_fill(0, last, 0.0)
-        scanned = torch.addcmul(scanned, following[:, None], power)
-    return scanned.view(-1).index_select(0, at)
-
-
-def window_sum(values: Tensor, lengths: Tensor, window: int, discount: float | Tensor = 1.0) -> Tensor:
-    """Discounted sum of every element and those after it, at most `window` of them, inside its segment.
-
-        y[i] = sum_{j < window} discount^j x[i+j]
-
-    Args:
-        values: float[N].
-        lengths: int64[S], their sum is N.
-        window: how many elements, at least 0.
-        discount: one number, or float[S] with one per segment.
-
-    Returns:
-        float[N] after log2(window) passes. Nothing is subtracted again, so nothing cancels. Differentiable in values.
-
-    Example:
-        >>> window_sum(torch.tensor([1.0, 1.0, 1.0, 5.0]), torch.tensor([3, 1]), 2, 0.5).tolist()
-        [1.5, 1.5, 1.0, 5.0]
-    """
-    if not values.numel():
-        return values
-    owner, n = owners(lengths), values.numel()
-    ahead = torch.cumsum(lengths, 0)[owner] - torch.arange(n, device=values.device)
-    factor = discount[owner].to(values.dtype) if isinstance(discount, Tensor) else values.new_tensor(discount)
-
-    def later(x: Tensor, step: int) -> Tensor:
-        return torch.where(ahead > step, torch.cat((x[step:], x[:step])), 0) * factor**step
-
-    window = min(window, int(lengths.max()))
-    total, block, done, size = torch.zeros_like(values), values, 0, 1
-    while done < window:
-        if window & size:
-            total, done = total + later(block, done), done + size
-        if done < window:
-            block, size = block + later(block, size), size * 2
-    return total
 
 
 def runs(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

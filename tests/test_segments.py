@@ -22,41 +22,6 @@ def pieces(values: torch.Tensor, lengths: list[int]) -> list[list[float]]:
     return [part.tolist() for part in torch.split(values, lengths)]
 
 
-@given(LENGTHS, st.sampled_from([0.0, 0.5, 0.99, 1.0]))
-def test_reverse_scan_is_the_loop(lengths: list[int], discount: float) -> None:
-    values = numbers(sum(lengths))
-    expected: list[float] = []
-    for piece in pieces(values, lengths):
-        run, backwards = 0.0, []
-        for value in reversed(piece):
-            run = value + discount * run
-            backwards.append(run)
-        expected += reversed(backwards)
-    got = segments.reverse_scan(values, torch.tensor(lengths), discount)
-    torch.testing.assert_close(got, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
-
-
-def test_reverse_scan_takes_a_discount_per_segment() -> None:
-    got = segments.reverse_scan(torch.ones(5, dtype=torch.float64), torch.tensor([3, 2]), torch.tensor([0.5, 0.0]))
-    assert got.tolist() == [1.75, 1.5, 1.0, 1.0, 1.0]
-
-
-def test_nothing_crosses_a_segment_border() -> None:
-    values = torch.tensor([1.0, 2.0, float("inf"), 1.0])
-    assert segments.reverse_scan(values, torch.tensor([2, 1, 1])).tolist() == [3.0, 2.0, float("inf"), 1.0]
-
-
-def test_reverse_scan_is_differentiable() -> None:
-    values = numbers(7).requires_grad_()
-    lengths = torch.tensor([4, 0, 3])
-    assert torch.autograd.gradcheck(lambda v: segments.reverse_scan(v, lengths, 0.9), (values,))
-
-
-def test_a_long_segment_keeps_its_digits() -> None:
-    values = torch.full((10_000,), 0.1, dtype=torch.float64)
-    assert segments.reverse_scan(values, torch.tensor([10_000]))[0].item() == pytest.approx(1000.0, rel=1e-13)
-
-
 @given(LENGTHS, st.sampled_from(["sum", "mean", "last", "min", "max"]))
 def test_pool_is_the_loop(lengths: list[int], how: segments.PoolHow) -> None:
     values = numbers(sum(lengths))
