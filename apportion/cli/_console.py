@@ -245,24 +245,25 @@ def number(value: float | None, digits: int = 4, *, signed: bool = False) -> str
     """A number with so many significant digits, or a dash when there is none.
 
     Example:
-        >>> number(0.123456), number(0.5, signed=True), number(None), number(-1234567.0)
-        ('0.1235', '+0.5', '–', '-1.235e+06')
+        >>> number(0.123456), number(0.5, signed=True), number(None), number(-1234567.0), number(-0.0)
+        ('0.1235', '+0.5', '–', '-1.235e+06', '0')
     """
     if value is None:
         return "–"
-    return f"{value:{'+' if signed else ''}.{digits}g}"
+    # Adding 0 takes the sign off a zero.
+    return f"{value + 0.0:{'+' if signed else ''}.{digits}g}"
 
 
 def share(value: float | None) -> str:
     """A share in percent, or a dash.
 
     Example:
-        >>> share(0.125), share(1.0), share(None)
-        ('12.5%', '100%', '–')
+        >>> share(0.125), share(1.0), share(None), share(-1e-9)
+        ('12.5%', '100%', '–', '0%')
     """
     if value is None:
         return "–"
-    text = f"{100 * value:.1f}"
+    text = f"{round(100 * value, 1) + 0.0:.1f}"
     return f"{text.removesuffix('.0')}%"
 
 

@@ -32,7 +32,7 @@ def findings(table: Table, groups: Groups, *, pass_mark: float | None) -> tuple[
     found = chain(
         _no_rollouts(table),
         _missing(table, groups),
-        _constant_reward(table, groups),
+        _constant_reward(table, groups, pass_mark),
         _components(table, groups),
         _pass_mark(table, pass_mark),
         _aborted(table),
@@ -95,9 +95,21 @@ def _missing(table: Table, groups: Groups) -> Iterator[Finding]:
         )
 
 
-def _constant_reward(table: Table, groups: Groups) -> Iterator[Finding]:
+def _constant_reward(table: Table, groups: Groups, pass_mark: float | None) -> Iterator[Finding]:
     rewards, several = table.reward[table.known], int((groups.known > 0).sum())
     if rewards.size and several > 1 and constant(rewards):
+        # Below 1 a constant is more likely a judge's placeholder than a solved set of prompts.
+        if pass_mark is not None and rewards.min() >= max(pass_mark, 1.0 - CONSTANT_TOL):
+            yield Finding(
+                code="all-solved",
+                severity="warning",
+                message=f"every rollout passes: all {rewards.size} of {several} groups have the reward {rewards[0]:g}",
+                count=int(rewards.size),
+                examples=table.examples(table.known),
+                advice="nothing is left to learn from these prompts by comparison: take harder ones, or reward the path; "
+                "if that surprises you, see whether the verifier fails a known bad solution",
+            )
+            return
         alarm = rewards.size >= _ALARM_SAMPLES and several >= _ALARM_GROUPS
         yield Finding(
             code="constant-reward",

@@ -134,7 +134,8 @@ class Rows:
         elif not isinstance(verdict, Scored):
             count_reason(self._why, verdict.reason if isinstance(verdict, Abstained) else verdict.error)
         recorded = isinstance(verdict, Scored)
-        self._reward.append(verdict.value if isinstance(verdict, Scored) and not aborted else 0.0)
+        # A penalty of nothing is written as -0.0 by some verifiers; adding 0 takes the sign off.
+        self._reward.append(verdict.value + 0.0 if isinstance(verdict, Scored) and not aborted else 0.0)
         prompt, response = _prompt(t), _response(t)
         written = int(t.policy.sum()) if t.policy is not None else 0
         facts = {
@@ -170,7 +171,7 @@ class Rows:
                 verdict = as_verdict(entry, source=full)
                 if isinstance(verdict, Scored):
                     rows.append(row)
-                    values.append(verdict.value)
+                    values.append(verdict.value + 0.0)
         if isinstance(value, str) and name != self.reward_field:
             labels = self._labels.setdefault(name, ({}, _ints(), _ints()))
             if labels is None:

@@ -105,6 +105,13 @@ def test_a_given_pass_mark_decides() -> None:
     assert kinds == {"mixed": 1, "all-pass": 1, "all-fail": 1, "constant": 1, "singleton": 0, "unknown": 0}
 
 
+def test_a_negative_zero_is_a_zero() -> None:
+    rows = valued([-0.0] * 40, format_reward=[-0.0] * 40)
+    result = audit([*rows, *valued([-0.0] * 2, "other", format_reward=[-0.0] * 2)])
+    assert [str(value) for value in (result.reward_mean, result.reward_low, result.reward_high)] == ["0.0"] * 3
+    assert not [finding for finding in result.findings if "-0" in finding.message]
+
+
 def test_no_rollouts_is_an_error_and_no_number_is_invented() -> None:
     result = audit([])
     assert codes(result) == {"no-rollouts"}
@@ -150,7 +157,21 @@ def test_a_stub_that_always_says_zero_raises_the_alarm() -> None:
 
 
 def test_two_equal_groups_are_no_alarm_yet() -> None:
-    assert found(audit(rollouts("11", "11")), "constant-reward").severity == "warning"
+    assert found(audit(rollouts("00", "00")), "constant-reward").severity == "warning"
+
+
+def test_prompts_that_are_all_solved_are_said_calmly() -> None:
+    result = audit(rollouts(*["1111"] * 50))
+    finding = found(result, "all-solved")
+    assert (finding.severity, finding.count) == ("warning", 200)
+    assert "constant-reward" not in codes(result)
+    assert not [one for one in result.findings if one.severity == "error"]
+
+
+def test_a_placeholder_between_pass_and_fail_is_no_solved_prompt() -> None:
+    halves = [row for group in "abcd" for row in valued([0.5] * 8, group)]
+    assert found(audit(halves), "constant-reward").severity == "error"
+    assert found(audit(halves, pass_mark=0.5), "constant-reward").severity == "error"
 
 
 def test_dead_groups_do_not_depend_on_what_an_estimator_scales_by() -> None:
