@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
@@ -19,10 +20,13 @@ from apportion.cli._options import Format, Json, OnError, Quiet, Rollouts
 from apportion.cli._parameters import parameters
 from apportion.errors import BadRow, InvalidArgument
 from apportion.integrations.files import RolloutIndex
+from apportion.report.reasons import most_common
 from apportion.rollouts import Trajectory
 
 if TYPE_CHECKING:
     from apportion.recipe import Recipe
+    from apportion.report.rule_use import RuleUse
+    from apportion.report.scoring import Scoring
     from apportion.report.totals import TermTotals, Totals
 
 __all__ = ["score"]
@@ -105,9 +109,9 @@ def score(
         write_state(state, made, scoring.state)
     seconds = time.perf_counter() - started
     if as_json:
-        c.print_json(_as_json(made, scoring.totals, skipped, out, seconds))
+        c.print_json(_as_json(made, scoring, skipped, out, seconds))
     elif not quiet:
-        _summary(made, scoring.totals, skipped, seconds, f"{rollouts}", out)
+        _summary(made, scoring, skipped, seconds, f"{rollouts}", out)
 
 
 def _made(name: str, pairs: Sequence[str], reward_field: str | None) -> Recipe:
@@ -117,8 +121,10 @@ def _made(name: str, pairs: Sequence[str], reward_field: str | None) -> Recipe:
     return load(name, **parameters(factory(name), given, recipe=name))
 
 
-def _summary(recipe: Recipe, totals: Totals, skipped: Sequence[BadRow], seconds: float, source: str, out: Path) -> None:
-    console = c.console()
+def _summary(
+    recipe: Recipe, scoring: Scoring, skipped: Sequence[BadRow], seconds: float, source: str, out: Path
+) -> None:
+    console, totals = c.console(), scoring.totals
     settings = c.plain(recipe.parameters)
     console.print(c.heading("score", source), soft_wrap=True)
     console.print(Padding(c.safe(f"{recipe.name}({settings})"), (0, 0, 0, 2)))
@@ -126,6 +132,8 @@ def _summary(recipe: Recipe, totals: Totals, skipped: Sequence[BadRow], seconds:
     console.print(_sizes(recipe, totals, seconds))
     console.print()
     console.print(_rewards(totals))
+    _failures(console, scoring.failures)
+    _rules(console, scoring.rules.uses())
     console.print()
     console.print(_terms(totals, bars=c.room_for_bars(console)))
     if skipped:
@@ -174,6 +182,30 @@ def _rewards(totals: Totals) -> Any:
     return c.table(heads, rows, flexible=(0,))
 
 
+def _failures(console: Console, failures: Mapping[str, Mapping[str, int]]) -> None:
+    for name, reasons in failures.items():
+        console.print()
+        console.print(c.heading("failed", c.safe(name, 60)))
+        console.print(Padding(c.safe(most_common(reasons)), (0, 0, 0, 2)))
+
+
+def _rules(console: Console, rules: Sequence[RuleUse]) -> None:
+    if not rules:
+        return
+    console.print()
+    heads: list[c.Column] = ["rule", ("broken", "right"), ("honoured", "right"), ("cannot tell", "right")]
+    rows: list[list[c.Cell]] = [
+        [c.safe(use.rule, 60), *(c.count(n) for n in (use.violations, use.fulfilments, use.abstentions))]
+        for use in rules
+    ]
+    console.print(c.table(heads, rows, flexible=(0,)))
+    for use in rules:
+        if use.never_met:
+            told = "may never apply" if use.violations + use.fulfilments + use.abstentions else "never applied"
+            line = Text.assemble(("warning ", c.STYLES["warning"]), c.safe(f"rule {use.rule!r} {told}: ", 80))
+            console.print(Padding(line.append_text(c.safe("; ".join(use.never_met))), (0, 0, 0, 2)))
+
+
 def _terms(totals: Totals, *, bars: bool) -> Any:
     whole = totals.advantage()
     rows: list[list[c.Cell]] = []
@@ -192,7 +224,8 @@ def _mean(term: TermTotals) -> str:
     return c.number(0.0 if abs(term.mean) < 1e-9 * term.std else term.mean, signed=True)
 
 
-def _as_json(recipe: Recipe, totals: Totals, skipped: Sequence[BadRow], out: Path, seconds: float) -> dict[str, Any]:
+def _as_json(recipe: Recipe, scoring: Scoring, skipped: Sequence[BadRow], out: Path, seconds: float) -> dict[str, Any]:
+    totals = scoring.totals
     return {
         "recipe": recipe.name,
         "parameters": {
@@ -213,6 +246,8 @@ def _as_json(recipe: Recipe, totals: Totals, skipped: Sequence[BadRow], out: Pat
             name: {**asdict(seen), "mean": seen.mean, "missing_share": seen.missing_share}
             for name, seen in totals.rewards.items()
         },
+        "failures": scoring.failures,
+        "rules": [asdict(use) for use in scoring.rules.uses()],
         "terms": {name: asdict(term) for name, term in totals.terms().items()},
         "advantage": asdict(totals.advantage()),
         "skipped": [str(row) for row in skipped],

@@ -16,6 +16,8 @@ from apportion.batch import Batch
 from apportion.errors import InvalidArgument, ObserverFailing
 from apportion.recipe import Recipe, State
 from apportion.report.credit_record import Record, credit_records
+from apportion.report.reasons import count_reason
+from apportion.report.rule_use import RulesInUse
 from apportion.report.totals import Totals
 from apportion.rewards import observe
 from apportion.rollouts import Trajectory
@@ -37,12 +39,16 @@ class Scoring:
     Attributes:
         state: after the chunks so far.
         totals: over the chunks so far.
+        rules: what the rules of the recipe found so far.
+        failures: by observer, why verdicts failed, with counts.
     """
 
     def __init__(self, recipe: Recipe, *, state: State | None = None, failure_limit: float = 0.5) -> None:
         self.recipe = recipe
         self.state: State = dict(recipe.initial_state if state is None else state)
         self.totals = Totals()
+        self.rules = RulesInUse(recipe.observers)
+        self.failures: dict[str, dict[str, int]] = {}
         self._limit = failure_limit
         self._first_failure: dict[str, str] = {}
 
@@ -66,6 +72,7 @@ class Scoring:
             # One chunk may well hold nothing but aborted rollouts; the limit is about all of them.
             verdicts = observe(self.recipe.observers, rows, failure_limit=1.0)
             self._note_failures(rows, verdicts)
+            self.rules.add(rows)
             credit, self.state = self.recipe.assign(batch, verdicts, step=step, state=self.state)
             self.totals.add(credit)
             yield from credit_records(credit, rows, verdicts)
@@ -80,14 +87,11 @@ class Scoring:
 
     def _note_failures(self, rows: Sequence[Trajectory], verdicts: Any) -> None:
         for name, entries in verdicts.items():
-            if name in self._first_failure:
-                continue
             for trajectory, entry in zip(rows, entries, strict=True):
-                cells = entry if isinstance(entry, list) else [entry]
-                failed = next((cell for cell in cells if isinstance(cell, Failed)), None)
-                if failed is not None:
-                    self._first_failure[name] = f"{trajectory.id!r}: {failed.error}"
-                    break
+                for cell in entry if isinstance(entry, list) else [entry]:
+                    if isinstance(cell, Failed):
+                        self._first_failure.setdefault(name, f"{trajectory.id!r}: {cell.error}")
+                        count_reason(self.failures.setdefault(name, {}), cell.error)
 
 
 def read_state(path: Path | None, recipe: Recipe) -> State | None:

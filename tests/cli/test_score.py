@@ -12,7 +12,7 @@ from typer.testing import Result
 from apportion.integrations.files import write
 from apportion.report.credit_file import read_credit, read_header
 from apportion.report.credit_record import placed
-from apportion.rollouts import Trajectory, Turn
+from apportion.rollouts import Action, Trajectory, Turn
 
 Run = Callable[..., Result]
 Make = Callable[..., Path]
@@ -257,3 +257,50 @@ def test_readable_by_others_as_any_new_file(run: Run, rollouts: Make, tmp_path: 
     finally:
         os.umask(before)
     assert out.stat().st_mode & 0o777 == 0o644
+
+
+RULES = """
+[rules.read_first]
+before = { first = { call = "read" }, then = { call = "edit" }, same = "path" }
+[rules.typo]
+never = { action = { call = "edti" } }
+unpaired = "for the test"
+"""
+
+
+def test_what_the_rules_found_and_what_they_never_met(run: Run, tmp_path: Path) -> None:
+    source, out, rules = tmp_path / "rollouts.jsonl", tmp_path / "credit.jsonl", tmp_path / "rules.toml"
+    rules.write_text(RULES)
+    moves = [Turn(actions=(Action(name, {"path": "a"}),)) for name in ("edit", "read", "edit")]
+    write([Trajectory(id=str(i), group="q", turns=tuple(moves[i:]), columns={"reward": i}) for i in range(2)], source)
+    result = run("score", source, "-r", "rlvp", "-p", f"rules={rules}", "-o", out)
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "read_first 1 2 0" in lines
+    assert "typo 0 0 0" in lines
+    assert "warning rule 'typo' never applied: tool 'edti' does not occur, but 'edit' does" in lines
+    told = json.loads(run("score", source, "-r", "rlvp", "-p", f"rules={rules}", "-o", out, "--json").stdout)
+    counts = {"rule": "read_first", "violations": 1, "fulfilments": 2, "abstentions": 0, "never_met": []}
+    assert told["rules"][0] == counts
+    assert told["rules"][1]["never_met"] == ["tool 'edti' does not occur, but 'edit' does"]
+
+
+def test_a_rule_file_with_a_fault_is_a_bad_argument(run: Run, rollouts: Make, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(RULES.replace("never", "nver"))
+    source, out = rollouts({"q": [1, 0]}), tmp_path / "credit.jsonl"
+    result = run("score", source, "-r", "rlvp", "-p", f"rules={rules}", "-o", out)
+    assert result.exit_code == 2
+    assert "rules.toml: rules.typo.nver" in result.stderr
+    assert "'never'?" in result.stderr
+
+
+def test_failures_below_the_limit_say_why(run: Run, rollouts: Make, tmp_path: Path) -> None:
+    source, out = rollouts({"q": [1, 0, None, None, 0]}), tmp_path / "credit.jsonl"
+    result = run("score", source, "-r", "grpo", "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "failed  outcome" in result.stdout
+    assert "2 x column 'reward' is null" in result.stdout
+    told = json.loads(run("score", source, "-r", "grpo", "-o", out, "--json").stdout)
+    assert list(told["failures"]["outcome"].values()) == [2]
+    assert told["rules"] == []
