@@ -201,7 +201,10 @@ def _facts(result: Audit) -> Any:
             "length",
             f"{c.number(result.length)} {result.length_unit} in {c.number(turns)} turns, on average",
         ],
-        ["reward ~ length", "no data" if r is None else f"{c.number(round(r, 2), 2, signed=True)} by rank, inside groups"],
+        [
+            "reward ~ length",
+            "no data" if r is None else f"{c.number(round(r, 2), 2, signed=True)} by rank, inside groups",
+        ],
     ]
     return c.table(["", ""], rows, header=False, flexible=(1,))
 

@@ -106,7 +106,7 @@ def _constant_reward(table: Table, groups: Groups, pass_mark: float | None) -> I
                 message=f"every rollout passes: all {rewards.size} of {several} groups have the reward {rewards[0]:g}",
                 count=int(rewards.size),
                 examples=table.examples(table.known),
-                advice="nothing is left to learn from these prompts by comparison: take harder ones, or reward the path; "
+                advice="comparing them teaches nothing: take harder prompts, or reward the path as well; "
                 "if that surprises you, see whether the verifier fails a known bad solution",
             )
             return
