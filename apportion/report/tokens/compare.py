@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from apportion.errors import InvalidArgument
 
-__all__ = ["Difference", "carry_mask", "common_prefix", "differences", "drift", "supervised_ids"]
+__all__ = ["Difference", "blocks", "carry_mask", "common_prefix", "differences", "drift", "refined", "supervised_ids"]
 
 Ids: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -170,6 +170,12 @@ def differences(recorded: Ids, rerendered: Ids) -> Iterator[Difference]:
         [(1, 1), (3, 3)]
     """
     a, b = _row("recorded", recorded), _row("rerendered", rerendered)
+    for block in blocks(a, b):
+        yield from refined(a, b, block)
+
+
+def blocks(a: IntArray, b: IntArray) -> Iterator[Difference]:
+    """The stretches in which two rows differ, each up to where they run together for some tokens again."""
     i = j = 0
     while True:
         same = _agree(a, b, i, j)
@@ -177,8 +183,20 @@ def differences(recorded: Ids, rerendered: Ids) -> Iterator[Difference]:
         if i == a.size and j == b.size:
             return
         x, y = _meet(a, b, i, j)
-        yield from _refined(a, b, i, x, j, y)
+        yield Difference(i, x, j, y)
         i, j = x, y
+
+
+def refined(a: IntArray, b: IntArray, block: Difference) -> Iterator[Difference]:
+    """The differences inside a block, token by token; a large one stays as it is."""
+    i, j = block.start, block.other_start
+    if max(block.stop - i, block.other_stop - j) > _FINE:
+        yield block
+        return
+    left, right = a[i : block.stop].tolist(), b[j : block.other_stop].tolist()
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield Difference(i + i1, i + i2, j + j1, j + j2)
 
 
 def _matches(a: IntArray, b: IntArray) -> Iterator[tuple[int, int, int]]:
@@ -231,13 +249,3 @@ def _grams(row: IntArray, start: int, window: int) -> list[tuple[int | None, ...
     tokens: list[int | None] = [*row[start : start + window + _ANCHOR].tolist(), *[None] * _ANCHOR]
     stops = min(window, row.size - start) + 1
     return [tuple(tokens[k : k + _ANCHOR]) for k in range(stops)]
-
-
-def _refined(a: IntArray, b: IntArray, i: int, x: int, j: int, y: int) -> Iterator[Difference]:
-    if max(x - i, y - j) > _FINE:
-        yield Difference(i, x, j, y)
-        return
-    matcher = SequenceMatcher(None, a[i:x].tolist(), b[j:y].tolist(), autojunk=False)
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag != "equal":
-            yield Difference(i + i1, i + i2, j + j1, j + j2)

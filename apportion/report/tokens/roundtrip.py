@@ -39,8 +39,8 @@ def round_trip(view: View) -> Iterator[Hit]:
 def _survives_in_context(view: View, reply: Reply) -> bool:
     assert view.tokenizer is not None
     ids: list[int] = view.ids[max(reply.start - _CONTEXT, 0) : reply.stop].tolist()
-    back: list[int] = encode(view.tokenizer, decode(view.tokenizer, ids))
-    return back == ids
+    size = reply.stop - reply.start
+    return encode(view.tokenizer, decode(view.tokenizer, ids))[-size:] == ids[-size:]
 
 
 def _kind(text: str, again: str, back: list[int], found: Difference, new: frozenset[int]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
-from apportion.report.tokens.compare import Difference
+from apportion.report.tokens.compare import Difference, IntArray, blocks, refined
 from apportion.report.tokens.hits import Hit, shown
 from apportion.report.tokens.tokenizer import decode
 from apportion.report.tokens.view import Reply, View
@@ -28,20 +29,49 @@ def template_drift(view: View) -> Iterator[Hit]:
     if view.rendering is None or view.tokenizer is None:
         return
     other = view.rendering.tolist()
-    for d in view.drifted:
-        reply = _reply(view, d)
-        kind = _kind(view, d, other, reply)
-        if kind is not None:
+    for block in blocks(view.ids, view.rendering):
+        for d, kind in _kinds(view, view.rendering, block):
+            reply = _reply(view, d)
             yield Hit(
                 code=f"template-{kind}",
                 turn=None if reply is None else reply.turn,
                 index=d.start,
                 recorded=view.around(d.start),
-                instead=shown(
-                    view.tokenizer, other[max(d.other_start - 8, 0) : d.other_start + 8], min(d.other_start, 8)
-                ),
+                instead=shown(view.tokenizer, other, d.other_start),
                 tokens=max(d.stop - d.start, d.other_stop - d.other_start),
             )
+
+
+def _kinds(view: View, other: IntArray, block: Difference) -> Iterator[tuple[Difference, str]]:
+    """A block of one text is one difference in the tokens alone; any other is looked at token by token."""
+    cut = _same_text(view, other, block)
+    if cut is not None:
+        new = {*cut} - {*view.ids[block.start : block.stop].tolist()}
+        if new & view.scaffold.special:
+            yield block, "special-token"
+        elif _reply(view, block) is None:
+            yield block, "resplit"
+        return
+    for d in refined(view.ids, other, block):
+        # What one row has behind the end of the other was never compared with anything.
+        if d.start < view.ids.size and (d.other_start < other.size or d.stop < view.ids.size):
+            kind = _kind(view, d, other[d.other_start : d.other_stop].tolist(), _reply(view, d))
+            if kind is not None:
+                yield d, kind
+
+
+def _same_text(view: View, other: IntArray, block: Difference) -> list[int] | None:
+    """The rendering's ids for the block's text, if it has that text; where one row ends, it may have less or more."""
+    assert view.tokenizer is not None
+    was = view.ids[block.start : block.stop].tolist()
+    now: list[int] = other[block.other_start : block.other_stop].tolist()
+    before, after = decode(view.tokenizer, was), decode(view.tokenizer, now)
+    if before == after or (block.other_stop == other.size and now and before.startswith(after)):
+        return now
+    if block.stop == view.ids.size and was and after.startswith(before):
+        tokenizer = view.tokenizer
+        return now[: bisect_left(range(len(now)), len(before), key=lambda k: len(decode(tokenizer, now[:k])))]
+    return None
 
 
 def _reply(view: View, d: Difference) -> Reply | None:
@@ -52,17 +82,13 @@ def _reply(view: View, d: Difference) -> Reply | None:
     return None
 
 
-def _kind(view: View, d: Difference, other: list[int], reply: Reply | None) -> str | None:
+def _kind(view: View, d: Difference, now: list[int], reply: Reply | None) -> str | None:
     assert view.tokenizer is not None
-    was, now = view.ids[d.start : d.stop].tolist(), other[d.other_start : d.other_stop]
+    was = view.ids[d.start : d.stop].tolist()
     before, after = decode(view.tokenizer, was), decode(view.tokenizer, now)
     bos = view.scaffold.bos_id
     if d.start <= 1 and bos is not None and {*was, *now} == {bos}:
         return None
-    if before == after:
-        if view.scaffold.special & {*now} - {*was}:
-            return "special-token"
-        return None if reply is not None else "resplit"
     if not was and _EMPTY_THINKING.fullmatch(after):
         return "empty-thinking"
     if _THINKING.search(before) and not _THINKING.search(after):

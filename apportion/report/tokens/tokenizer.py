@@ -88,6 +88,8 @@ def render(
         raise ValueError(f"{type(error).__name__}: {error}") from error
     if not isinstance(text, str):
         raise ValueError(f"the template gave a {type(text).__name__}, not a text")
+    # Half of a surrogate pair cannot become tokens; the error it raises is a ValueError.
+    text.encode()
     return text
 
 

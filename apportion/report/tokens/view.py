@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from apportion.report.tokens.compare import BoolArray, Difference, IntArray, differences
+from apportion.report.tokens.compare import BoolArray, IntArray, differences
 from apportion.report.tokens.hits import shown
 from apportion.report.tokens.tokenizer import MARK, ChatTokenizer, Scaffold, encode, render
 from apportion.rollouts import Trajectory
@@ -96,22 +96,6 @@ class View:
         except ValueError as error:
             return str(error) or "the template gave no reason"
         return np.asarray(encode(self.tokenizer, text), np.int64)
-
-    @cached_property
-    def drifted(self) -> tuple[Difference, ...]:
-        """Where the rendering is not what was recorded.
-
-        What the template writes behind the last recorded token, and what was recorded behind the last message, was
-        never compared with anything and is no difference.
-        """
-        if not isinstance(self.rendering, np.ndarray):
-            return ()
-        size, other = self.ids.size, self.rendering.size
-        return tuple(
-            d
-            for d in differences(self.ids, self.rendering)
-            if d.start < size and (d.other_start < other or d.stop < size)
-        )
 
     @cached_property
     def foreign(self) -> IntArray:
