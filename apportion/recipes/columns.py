@@ -21,9 +21,10 @@ class TurnColumn:
     role = "shaping"
     level = Level.TURN
 
-    def __init__(self, column: str, *, name: str) -> None:
+    def __init__(self, column: str, *, name: str, how: str) -> None:
         self.column = column
         self.name = name
+        self.how = how
 
     def observe(self, trajectories: Sequence[Trajectory]) -> list[list[Verdict]]:
         """The column's values.
@@ -35,7 +36,7 @@ class TurnColumn:
             raise MissingInput(
                 f"observer {self.name!r}",
                 f"a turn column {self.column!r}",
-                "record it per turn, name another column, or give rules (recipe rlvp: rules=FILE.py)",
+                self.how,
             )
         return [self._row(t) for t in trajectories]
 
@@ -52,12 +53,15 @@ class TurnColumn:
         ]
 
 
-def turn_column(column: str, *, name: str | None = None) -> TurnColumn:
+def turn_column(
+    column: str, *, name: str | None = None, how: str = "record it per turn, or name another column"
+) -> TurnColumn:
     """A number that was recorded with every turn, as a shaping reward.
 
     Args:
         column: key in `Turn.columns`.
         name: of the observer; default the column's.
+        how: what to do where no turn has it, for the message.
 
     Example:
         >>> from apportion.rollouts import Turn
@@ -65,7 +69,7 @@ def turn_column(column: str, *, name: str | None = None) -> TurnColumn:
         >>> turn_column("violations").observe([t])
         [[Scored(value=1.0, evidence=''), Abstained(reason="no turn column 'violations'")]]
     """
-    return TurnColumn(column, name=name or column)
+    return TurnColumn(column, name=name or column, how=how)
 
 
 def token_signal(batch: Batch, column: str, *, needed_by: str, how: str = "") -> Signal:
@@ -86,7 +90,8 @@ def token_signal(batch: Batch, column: str, *, needed_by: str, how: str = "") ->
         [True, False]
     """
     if column not in batch.token_columns:
-        remedy = f"{how or 'record it'}, one number per response token, in Trajectory.token_columns[{column!r}]"
+        place = column if column == "behaviour_logps" else f"token_columns[{column!r}]"
+        remedy = f"{how or 'record it'}, one number per response token, in Trajectory.{place}"
         raise MissingInput(needed_by, f"a token column {column!r}", remedy)
     numbers = batch.token_columns[column].to(torch.float64)
     return Signal.of(batch, Level.TOKEN, numbers, name=column, known=~torch.isnan(numbers))

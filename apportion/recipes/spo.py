@@ -28,10 +28,8 @@ __all__ = ["spo"]
 Form: TypeAlias = Literal["chain", "tree"]
 EdgeScale: TypeAlias = Literal["none", "parent_std"]
 
-_VALUES = (
-    "record there what the continuations sampled from before a token earned on average, null on tokens that are no cut"
-)
-_LOGPS = "record behaviour_logps when sampling, or say mask_above=1 to credit every token"
+_VALUES = "record what the continuations sampled from before a token earned on average (null on tokens that are no cut)"
+_LOGPS = "say mask_above=1 to credit every token, or record them when sampling"
 
 
 def spo(

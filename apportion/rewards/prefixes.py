@@ -12,18 +12,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
+from apportion.advantages.branch_plan import Plan
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
 from apportion.rewards.base import Composable, Observation, Role
 from apportion.rollouts import Level, Trajectory, Turn
 from apportion.verdicts import Abstained, Scored, Verdict
 
-__all__ = ["code_of", "common_prefix", "prefix_at", "prefixes", "same_prompt"]
+__all__ = ["code_of", "common_prefix", "identified", "prefix_at", "prefixes", "same_prompt"]
 
 
 def code_of(*parts: str) -> int:
@@ -103,6 +104,27 @@ def common_prefix(one: Trajectory, other: Trajectory) -> int:
     shorter = min(one.response_ids.size, other.response_ids.size)
     differ_at = np.flatnonzero(one.response_ids[:shorter] != other.response_ids[:shorter])
     return int(differ_at[0]) if differ_at.size else shorter
+
+
+def identified(plan: Plan, trajectories: Sequence[Trajectory]) -> Plan:
+    """The same plan, every branch with the exact-prefix id of what it copies.
+
+    Raises:
+        InvalidArgument: a parent that is not among the trajectories, or an offset outside its response.
+
+    Example:
+        >>> from apportion.advantages.branch_plan import Candidate, branch_plan
+        >>> a = Trajectory(id="a", group="q", response_ids=[1, 2, 3])
+        >>> plan = branch_plan([Candidate(parent="a", offset=2, priority=1.0)], budget=1)
+        >>> identified(plan, [a]).branches[0].prefix == prefix_at(a, 2)
+        True
+    """
+    by_id = {t.id: t for t in trajectories}
+    strange = [branch.parent for branch in plan.branches if branch.parent not in by_id]
+    if strange:
+        raise InvalidArgument("plan", strange[:10], "parents that are among the trajectories")
+    named = [replace(branch, prefix=prefix_at(by_id[branch.parent], branch.offset)) for branch in plan.branches]
+    return replace(plan, branches=tuple(named))
 
 
 @dataclass(frozen=True)
