@@ -79,6 +79,11 @@ def test_what_the_package_ships_and_what_its_environments_write() -> None:
     assert (codes(result), result.replies) == ({}, 5)
 
 
+def test_a_reply_that_stops_with_an_end_id_nobody_named_was_not_cut() -> None:
+    row = Trajectory(id="r", group="q", prompt_ids=[1], response_ids=[8, 9, 7], behaviour_logps=[-1.0, -0.5, -0.1])
+    assert codes(audit_tokens([row], end_ids=[2])) == {}
+
+
 def test_text_alone_has_no_tokens_to_audit() -> None:
     result = audit_tokens([Trajectory(id="r", group="q", turns=(Turn(text="hi"),))])
     assert (result.text_only, result.round_trip_changed, result.gap) == (1, None, None)

@@ -15,6 +15,7 @@ from tests.report.tokens.building import (
     CHATML,
     FORGETS,
     INSERTS,
+    NO_END,
     TRIMS,
     WITH_BOS,
     codes,
@@ -256,6 +257,20 @@ def test_one_tail_for_several_turns_trains_what_a_tool_said() -> None:
     finding = next(f for f in result.findings if f.code == "mask-on-observation")
     assert (finding.severity, f"{len('found: ') + 1} tokens" in finding.message) == ("error", True)
     assert "'f'" in finding.places[0].recorded.split("<")[0]
+
+
+def test_turns_of_two_two_one_and_two_tokens() -> None:
+    tok = tokenizer(NO_END, eos="<pad>")
+    user, assistant = (tok.convert_tokens_to_ids(f"<|{role}|>") for role in ("user", "assistant"))
+    a, b, c, d = encode(tok, "abcd")
+    told = [{"role": role, "content": text} for role, text in zip(["user", "assistant"] * 2, "abcd", strict=True)]
+    row = {"prompt_ids": [user, a, assistant], "response_ids": [b, user, c, assistant, d], "messages": told}
+
+    def masks(policy: list[int]) -> dict[str, int]:
+        return codes(audit_tokens([Trajectory(id="r", group="q", policy=policy, **row)], tokenizer=tok))  # type: ignore[arg-type]
+
+    assert masks([1, 0, 0, 0, 1]) == {}
+    assert masks([0, 0, 1, 1, 1]) == {"mask-on-observation": 1, "reply-outside-mask": 1}
 
 
 def test_a_tail_that_is_too_short_loses_the_earlier_turn() -> None:
