@@ -138,6 +138,18 @@ def test_all_rollouts_are_given_and_the_uniform_share_reaches_everyone(n: int, s
     assert min(plan.values()) >= math.ceil(share * n - 1e-9) // prompts
 
 
+@given(st.permutations(EIGHT))
+def test_the_order_of_the_batch_means_nothing(names: list[str]) -> None:
+    plans = []
+    for order in (EIGHT, names):
+        planner = XRPO(seed=3)
+        planner.start(order)
+        planner.update({"q1": [1.0, 0.0], "q2": [1.0, 0.0], "q3": [1.0, 1.0]})
+        plans.append(planner.allocate(13))
+        assert list(plans[-1]) == list(order)
+    assert plans[0] == plans[1]
+
+
 def test_unknown_prompts_come_first_and_evenly() -> None:
     planner = XRPO(uniform_share=0.0)
     planner.start(["a", "b", "known"])

@@ -23,6 +23,35 @@ def test_the_worked_numbers() -> None:
     assert planner.score("q") == planner.predicted("q")[1]
 
 
+def _by_hand(states: list[int | None], discount: float) -> list[float]:
+    """The equations, element by element: None is a round in which the prompt is not visited."""
+    a, b = [[1.0] * 3 for _ in range(3)], [1 / 3] * 3
+
+    def move(to: int, origin: int) -> float:
+        return a[to][origin] / sum(a[t][origin] for t in range(3))
+
+    for state in states:
+        joint = [b[f] * move(state, f) for f in range(3)] if state is not None else [0.0] * 3
+        moved = [sum(move(t, f) * b[f] for f in range(3)) for t in range(3)]
+        a = [[discount * a[t][f] + 1 - discount for f in range(3)] for t in range(3)]
+        if state is None:
+            b = moved
+        else:
+            a[state] = [a[state][f] + joint[f] / sum(joint) for f in range(3)]
+            b = [float(t == state) for t in range(3)]
+    return [sum(move(t, f) * b[f] for f in range(3)) for t in range(3)]
+
+
+@given(st.lists(st.sampled_from([0, 1, 2, None]), max_size=7), st.sampled_from([0.0, 0.5, 1.0]))
+def test_it_is_what_the_equations_say(states: list[int | None], discount: float) -> None:
+    groups = {0: [0.0, 0.0], 1: [1.0, 0.0], 2: [1.0, 1.0]}
+    planner = DPS(discount=discount)
+    for state in states:
+        planner.update({} if state is None else {"q": groups[state]})
+    # Before its first visit a prompt is not in the table; drifting would leave the uniform belief as it is.
+    assert planner.predicted("q") == pytest.approx(_by_hand(states, discount))
+
+
 def test_a_prompt_that_is_not_visited_drifts_back() -> None:
     planner = DPS(discount=0.5)
     planner.update({"q": [1.0, 0.0]})
