@@ -78,7 +78,8 @@ def group_statistics(
     """Count, mean, spread and constancy of the known elements of every group.
 
     Args:
-        x: values at any level.
+        x: values at any level. Where token counts are known, a turn in which the policy wrote nothing is in no
+            statistic: nobody chose it. It is still compared, since what it brought may belong to an earlier turn.
         key: "group" (one prompt), "batch" (everything), or one label per element: numbers in a tensor, or a list, such
             as the states of all turns. Equal labels are one group.
         unit: what counts once: an "element" of x's level, a "trajectory" (its elements share a weight of 1), a "token"
@@ -105,8 +106,8 @@ def group_statistics(
     if not tol >= 0:
         raise InvalidArgument("constant_tol", constant_tol, "a number >= 0")
     number, n = _key(x, key)
-    known = x.known
-    weight = torch.where(known, _weights(x, unit), 0.0)
+    known = x.known & _wrote(x)
+    weight = torch.where(known, _weights(x, known, unit), 0.0)
 
     def total(values: Tensor) -> Tensor:
         return values.new_zeros(n).index_add(0, number, values)
@@ -296,15 +297,22 @@ def _virtual(given: Tensor, n: int, x: Signal) -> Tensor:
     return counts
 
 
-def _weights(x: Signal, unit: Unit) -> Tensor:
+def _wrote(x: Signal) -> Tensor:
+    """bool[n]: False for turns without a token of the policy."""
+    if x.level == Level.TURN and x.batch.has_tokens:
+        return x.batch.lengths(Level.TOKEN, Level.TURN) > 0
+    return torch.ones_like(x.known)
+
+
+def _weights(x: Signal, known: Tensor, unit: Unit) -> Tensor:
     ones = torch.ones_like(x.values)
     if not isinstance(unit, str):
         number, n = _numbered("unit", x, unit)
-        return 1.0 / torch.bincount(number[x.known], minlength=n).to(torch.float64).clamp_min(1.0)[number]
+        return 1.0 / torch.bincount(number[known], minlength=n).to(torch.float64).clamp_min(1.0)[number]
     if unit == "element":
         return ones
     if unit == "trajectory":
-        per = x.batch.pool(x.known.to(torch.float64), x.level, Level.TRAJECTORY, "sum")
+        per = x.batch.pool(known.to(torch.float64), x.level, Level.TRAJECTORY, "sum")
         return 1.0 / x.batch.spread(per, Level.TRAJECTORY, x.level).clamp_min(1.0)
     if unit == "token":
         return ones if x.level == Level.TOKEN else x.batch.lengths(Level.TOKEN, x.level).to(torch.float64)

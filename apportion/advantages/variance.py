@@ -35,7 +35,7 @@ def variance_shares(x: Signal) -> dict[str, float] | None:
         None
     """
     whole = group_statistics(x)
-    live = ~whole.constant[whole.key] & x.known
+    live = ~whole.constant[whole.key] & (whole.weight > 0)
     total = float(whole.squares[~whole.constant].sum())
     if total == 0:
         return None

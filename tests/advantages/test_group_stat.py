@@ -280,3 +280,25 @@ def test_a_constant_group_has_no_gradient() -> None:
 def test_bad_options_are_named(options: dict[str, object]) -> None:
     with pytest.raises(InvalidArgument, match=next(iter(options))):
         group_stat(rewards_signal([1.0, 0.0]), **options)  # type: ignore[arg-type]
+
+
+def test_a_turn_without_policy_tokens_is_in_no_statistic() -> None:
+    batch = Batch.of(groups=["q", "q"], turns=[2, 2], tokens=[3, 0, 1, 2])
+    x = Signal.of(batch, Level.TURN, [1.0, 100.0, 0.0, 2.0], name="x")
+    out = group_stat(x, scale="none")
+    assert out.values.tolist() == [0.0, 99.0, -1.0, 1.0]
+    stats = group_statistics(x, unit="trajectory")
+    assert stats.count.tolist() == [3]
+    # The first rollout has one turn that counts, the second two: (1 + (0 + 2) / 2) / 2.
+    assert stats.mean.tolist() == [1.0]
+    assert stats.weight.tolist() == [1.0, 0.0, 0.5, 0.5]
+
+
+def test_text_only_turns_all_count_since_nobody_knows_their_tokens() -> None:
+    x = Signal.of(Batch.of(groups=["q"], turns=[2]), Level.TURN, [1.0, 100.0], name="x")
+    assert group_stat(x, scale="none").values.tolist() == [-49.5, 49.5]
+
+
+def test_a_group_whose_turns_but_one_are_silent_has_nothing_to_compare() -> None:
+    batch = Batch.of(groups=["q", "q"], turns=[1, 1], tokens=[3, 0])
+    assert group_stat(Signal.of(batch, Level.TURN, [1.0, 0.0], name="x")).values.tolist() == [0.0, 0.0]

@@ -109,7 +109,9 @@ def text_only(row: Row, case: Case, random: Random) -> None:
         return
     assert bool(torch.isfinite(out.values).all()), f"text-only rollouts get {out.values.tolist()}"
     tokens = row.of(case)
-    if tokens.level == out.level:
+    # Nobody knows of a text in which turn the policy wrote nothing, and on tokens such turns are in no statistic.
+    silent = Level.TURN in row.levels and bool((case.batch.tokens == 0).any())
+    if tokens.level == out.level and not silent:
         close(out.values, tokens.values, "text-only rollouts get something else")
 
 
