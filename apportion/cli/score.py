@@ -136,6 +136,9 @@ def _summary(
     _rules(console, scoring.rules.uses())
     console.print()
     console.print(_terms(totals, bars=c.room_for_bars(console)))
+    if any(not 0.0 <= round(term.variance_share or 0.0, 3) <= 1.0 for term in totals.terms().values()):
+        legend = "Terms that pull against each other have shares above 100% or below 0%; all shares sum to 100%."
+        console.print(Padding(Text(legend, style=c.STYLES["faint"]), (0, 0, 0, 2)))
     if skipped:
         console.print()
         console.print(c.heading(f"left out: {c.count(len(skipped), 'row')}", "--on-error skip"))

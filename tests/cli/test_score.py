@@ -105,6 +105,26 @@ def test_the_summary_names_what_matters(run: Run, rollouts: Make, tmp_path: Path
         assert words in result.stdout
 
 
+def test_shares_of_terms_that_pull_against_each_other_are_explained(run: Run, rollouts: Make, tmp_path: Path) -> None:
+    recipe = tmp_path / "against.py"
+    recipe.write_text(
+        "from apportion.advantages.group_stat import group_stat\n"
+        "from apportion.recipe import Recipe\n"
+        "from apportion.rewards import outcome\n"
+        "def assign(batch, signals, *, step, state):\n"
+        "    return group_stat(signals['more'], scale='none') - 0.5 * group_stat(signals['less'], scale='none')\n"
+        "recipe = Recipe(name='against', observers=[outcome(name='more'), outcome(name='less')],\n"
+        "                assign_signals=assign, aggregation='token-mean')\n",
+        encoding="utf-8",
+    )
+    told = run("score", rollouts({"q": [1, 0]}), "-r", recipe, "-o", tmp_path / "credit.jsonl")
+    assert "200%" in told.stdout
+    assert "-100%" in told.stdout
+    assert "pull against each other" in told.stdout
+    plain = run("score", rollouts({"q": [1, 0]}), "-r", "grpo", "-o", tmp_path / "credit.jsonl")
+    assert "pull against each other" not in plain.stdout
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 def test_the_summary_fits_the_terminal(run: Run, rollouts: Make, tmp_path: Path, columns: int) -> None:
     source = rollouts({"q": [1, 0]})
