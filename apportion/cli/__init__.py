@@ -2,6 +2,7 @@
 
     apportion demo                      a tiny model trained under several recipes, and what each taught it
     apportion audit ROLLOUTS            what is wrong with a file of rollouts before training on it
+    apportion probe ROLLOUTS            which signals vary where the outcome does not
     apportion score ROLLOUTS -r RECIPE -o FILE      credit for every policy token, with its ledger
     apportion recipes [NAME]            what there is, and what it needs
 

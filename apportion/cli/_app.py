@@ -11,6 +11,7 @@ from apportion.cli import _console
 from apportion.cli._errors import Code, described, exit_code
 from apportion.cli.audit import audit
 from apportion.cli.demo import demo
+from apportion.cli.probe import probe
 from apportion.cli.recipes import recipes
 from apportion.cli.score import score
 from apportion.errors import ApportionError
@@ -78,5 +79,5 @@ def _options(
     """How much each token of an agent's rollouts deserves, and why."""
 
 
-for _command in (demo, audit, score, recipes):
+for _command in (demo, audit, probe, score, recipes):
     app.command(epilog=_EPILOG)(_command)

@@ -107,7 +107,7 @@ def audit(
     if absent and len(table):
         raise InvalidArgument("components", absent, f"numeric columns; the rollouts have {', '.join(table.columns)}")
     rewards = table.reward[table.known]
-    mark = _pass_mark(rewards) if pass_mark is None else pass_mark
+    mark = default_pass_mark(rewards) if pass_mark is None else pass_mark
     groups = group_kinds(table, pass_mark=mark)
     kinds = groups.counts()
     n = groups.size.size
@@ -136,7 +136,8 @@ def audit(
     )
 
 
-def _pass_mark(rewards: Floats) -> float | None:
+def default_pass_mark(rewards: Floats) -> float | None:
+    """The largest reward, unless nobody passed."""
     if not rewards.size:
         return None
     low, high = float(rewards.min()), float(rewards.max())

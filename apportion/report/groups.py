@@ -21,7 +21,7 @@ import numpy as np
 
 from apportion.report.table import Bools, Floats, Ints, Table
 
-__all__ = ["KINDS", "Groups", "Kind", "constant", "group_kinds", "within_group_correlation"]
+__all__ = ["KINDS", "Groups", "Kind", "constant", "group_kinds", "rank_correlation", "within_group_correlation"]
 
 Kind: TypeAlias = Literal["mixed", "all-pass", "all-fail", "constant", "singleton", "unknown"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -90,8 +90,13 @@ def within_group_correlation(table: Table) -> float | None:
     Spearman's, from the average ranks of each group, centred and divided by its size: one rollout of a million tokens
     weighs no more than it should, and neither does one large group.
     """
-    owner, reward = table.group[table.known], table.reward[table.known]
-    a, b = _centred_ranks(owner, reward), _centred_ranks(owner, table.length[table.known].astype(np.float64))
+    known = table.known
+    return rank_correlation(table.group[known], table.reward[known], table.length[known].astype(np.float64))
+
+
+def rank_correlation(owner: Ints, one: Floats, other: Floats) -> float | None:
+    """Rank correlation of two values inside the groups in which both vary; `owner` is the group of each."""
+    a, b = _centred_ranks(owner, one), _centred_ranks(owner, other)
     vary = np.bincount(owner, a != 0) * np.bincount(owner, b != 0) > 0
     a, b = a[vary[owner]], b[vary[owner]]
     return float((a * b).sum() / np.sqrt((a**2).sum() * (b**2).sum())) if a.size else None
