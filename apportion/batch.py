@@ -286,9 +286,8 @@ class Batch:
             return self.positions
         tokens = self._need_tokens()
         stride = tokens + self.gaps
-        before = segments.starts(stride)
         first = segments.starts(segments.pool(stride, self.turns, "sum"))
-        turn_start = before - self.spread(first - self.lead, Level.TRAJECTORY, Level.TURN)
+        turn_start = segments.starts(stride) - self.spread(first - self.lead, Level.TRAJECTORY, Level.TURN)
         return torch.arange(self.n_tokens, device=self.device) + self.spread(
             turn_start - segments.starts(tokens), Level.TURN, Level.TOKEN
         )
@@ -301,21 +300,22 @@ class Batch:
     def pad(self, values: Tensor, *, width: int | None = None, fill: float = 0.0) -> Tensor:
         """Token values [N] as a padded [B, width] tensor, `fill` at every token that the policy did not write."""
         width = int(self.response_lengths.max()) if width is None else width
-        return values.new_full((len(self), width), fill).index_put((self._need_width(width), self.offsets), values)
+        return values.new_full((len(self), width), fill).put_(self.cells(width), values)
 
     def unpad(self, padded: Tensor) -> Tensor:
         """The policy tokens' values [N] of a padded [B, T] tensor; what lies on other tokens is not looked at."""
         if padded.ndim != 2 or padded.shape[0] != len(self):
             raise InvalidArgument("padded", tuple(padded.shape), f"shape [{len(self)}, T]")
-        return padded[self._need_width(padded.shape[1]), self.offsets]
+        return padded.reshape(-1).index_select(0, self.cells(padded.shape[1]))
 
-    def _need_width(self, width: int) -> Tensor:
-        """The row of every policy token, all of which lie inside `width` columns."""
-        if self.n_tokens and int(self.offsets.max()) >= width:
-            raise InvalidArgument(
-                "width", width, f"at least {int(self.offsets.max()) + 1}, up to the last policy token"
-            )
-        return self.owner(Level.TOKEN, Level.TRAJECTORY)
+    def cells(self, width: int) -> Tensor:
+        """int64[N]: where every policy token lies in a flattened [B, width] tensor; rising."""
+        if (key := f"_cells_{width}") not in self.__dict__:
+            if self.n_tokens and (least := int(self.offsets.max()) + 1) > width:
+                raise InvalidArgument("width", width, f"at least {least}, up to the last policy token")
+            self.__dict__[key] = self.owner(Level.TOKEN, Level.TRAJECTORY) * width + self.offsets
+        found: Tensor = self.__dict__[key]
+        return found
 
     # --------------------------------------------------------------------------------------- selection and moves
 

@@ -22,6 +22,8 @@ __all__ = ["Plan", "blank", "plan", "reverse_scan", "scan_", "window_sum"]
 _WIDEST, _NARROWEST = 32, 8
 # Below this many elements log2(longest) passes take less time than the planning of rows.
 _FEW = 1 << 15
+# Rows of one product, whose result stays in the cache.
+_AT_ONCE = 1 << 12
 
 
 def reverse_scan(values: Tensor, lengths: Tensor, discount: float | Tensor = 1.0) -> Tensor:
@@ -184,7 +186,7 @@ def blank(values: Tensor, at: Plan) -> tuple[Tensor, Tensor]:
 
 
 def scan_(room: Tensor, at: Plan, discount: float | Tensor) -> Tensor:
-    """The scan of `room` from `blank`, which is overwritten; float[N]."""
+    """The scan of `room` from `blank`, in its place; float[N]."""
     rows = room.view(-1, at.width)
     pieces = torch.where(at.inside, rows[at.row], 0)
     if isinstance(discount, Tensor):
@@ -200,9 +202,10 @@ def scan_(room: Tensor, at: Plan, discount: float | Tensor) -> Tensor:
         carried = _scan(head, at.heads, discount**at.width)[1:] * factor
         whole.last[:-1] += carried.index_fill(0, at.ended, 0)
         parts.last[at.last] = whole.last[at.cut]
-    done = whole.scan()
-    done[at.cut] = parts.scan().view(-1)[at.source]
-    return done.view(-1)[: at.size]
+    whole.scan_()
+    parts.scan_()
+    rows[at.cut] = pieces.view(-1)[at.source]
+    return room[: at.size]
 
 
 def _scan(values: Tensor, lengths: Tensor, discount: float | Tensor) -> Tensor:
@@ -230,18 +233,21 @@ class _Powers:
         """The scan at the first element of each row."""
         return self.rows @ self.power
 
-    def scan(self) -> Tensor:
-        """The scan inside each row."""
+    def scan_(self) -> None:
+        """The scan inside each row, in its place."""
         step = torch.arange(self.power.numel(), device=self.power.device)
         distance = step[:, None] - step
-        return self.rows @ torch.where(distance >= 0, self.power[distance.clamp_min(0)], 0)
+        triangle = torch.where(distance >= 0, self.power[distance.clamp_min(0)], 0)
+        # A second array of this size would cost more than the product: its pages are new to the process.
+        for some in torch.split(self.rows, _AT_ONCE):
+            some.copy_(some @ triangle)
 
 
 class _Columns:
     """Rows with a discount each: column after column, from the last."""
 
     def __init__(self, rows: Tensor, discount: Tensor) -> None:
-        self.columns = rows.t().contiguous()
+        self.rows, self.columns = rows, rows.t().contiguous()
         self.last = self.columns[-1]
         # In two parts, the small one added first: a discount near 1, rounded to float32, would be another horizon.
         self.discount = discount.to(rows.dtype)
@@ -254,9 +260,9 @@ class _Columns:
             run = torch.addcmul(column, self.rest, run).addcmul_(self.discount, run)
         return run.clone()
 
-    def scan(self) -> Tensor:
-        """As in `_Powers`; overwrites the columns."""
+    def scan_(self) -> None:
+        """As in `_Powers`."""
         following = self.last
         for column in reversed(self.columns[:-1].unbind(0)):
             following = column.addcmul_(self.rest, following).addcmul_(self.discount, following)
-        return self.columns.t().contiguous()
+        self.rows.copy_(self.columns.t())
