@@ -13,16 +13,19 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from apportion.advantages.branch_plan import Plan
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
 from apportion.rewards.base import Composable, Observation, Role
 from apportion.rollouts import Level, Trajectory, Turn
 from apportion.verdicts import Abstained, Scored, Verdict
+
+if TYPE_CHECKING:
+    # The planner lives beside the estimators, which import torch; hashing needs none of it.
+    from apportion.advantages.branch_plan import Plan
 
 __all__ = ["code_of", "common_prefix", "identified", "prefix_at", "prefixes", "same_prompt"]
 
