@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from apportion.errors import MissingInput
 from apportion.rewards import _arguments
 from apportion.rewards.base import Composable, Observation
-from apportion.rollouts import Level, Trajectory
+from apportion.rollouts import Level, Trajectory, Turn
 from apportion.verdicts import Abstained, Scored, Verdict, as_verdict
 
 __all__ = ["step_reward"]
@@ -23,37 +23,43 @@ class StepReward(Composable):
 
     unpaid: Unpaid
     name: str
+    column: str | None = None
     level: Level = field(default=Level.TURN, init=False)
 
     def __post_init__(self) -> None:
         _arguments.choice("unpaid", self.unpaid, get_args(Unpaid))
         _arguments.text("name", self.name)
+        if self.column is not None:
+            _arguments.text("column", self.column)
 
     def observe(self, trajectories: Sequence[Trajectory]) -> Observation:
         """The recorded rewards."""
-        paid = any(turn.reward is not None for t in trajectories for turn in t.turns)
+        paid = any(self._paid(turn) is not None for t in trajectories for turn in t.turns)
         if self.unpaid == "abstain" and not paid and any(t.n_turns for t in trajectories):
+            place = "Turn.reward" if self.column is None else f"the turn column {self.column!r}"
             raise MissingInput(
                 f"observer {self.name!r}",
                 "the environment's reward of any turn",
-                "record it as Turn.reward, or say unpaid='zero' if the environment pays for some turns only",
+                f"record it as {place}, or say unpaid='zero' if the environment pays for some turns only",
                 [t.id for t in trajectories],
             )
         return [self._row(t) for t in trajectories]
+
+    def _paid(self, turn: Turn) -> Any:
+        return turn.reward if self.column is None else turn.columns.get(self.column)
 
     def _row(self, trajectory: Trajectory) -> list[Verdict]:
         why = "the environment gave no reward for this turn"
         unpaid = Scored(0.0, why) if self.unpaid == "zero" else Abstained(why)
         if not trajectory.turns:
             return [unpaid] * trajectory.n_turns
-        return [
-            unpaid if turn.reward is None else as_verdict(turn.reward, source="the environment's step reward")
-            for turn in trajectory.turns
-        ]
+        source = "the environment's step reward" if self.column is None else f"turn column {self.column!r}"
+        found = [self._paid(turn) for turn in trajectory.turns]
+        return [unpaid if value is None else as_verdict(value, source=source) for value in found]
 
 
-def step_reward(*, unpaid: Unpaid = "abstain", name: str = "step_reward") -> StepReward:
-    """What the environment itself paid for each turn, as `Turn.reward` has it.
+def step_reward(*, column: str | None = None, unpaid: Unpaid = "abstain", name: str = "step_reward") -> StepReward:
+    """What the environment itself paid for each turn, as `Turn.reward` (or a turn column) has it.
 
         r_k = Turn.reward of turn k;  its return-to-go is what the rest of the episode earned
 
@@ -61,6 +67,7 @@ def step_reward(*, unpaid: Unpaid = "abstain", name: str = "step_reward") -> Ste
     question to the environment: one that pays for every step teaches to take more steps.
 
     Args:
+        column: a key of `Turn.columns` that holds it instead.
         unpaid: a turn for which the environment gave nothing: "abstain", or "zero" where that is worth 0.
         name: what the verdicts are called.
 
@@ -77,4 +84,4 @@ def step_reward(*, unpaid: Unpaid = "abstain", name: str = "step_reward") -> Ste
         >>> step_reward().observe([t])[0][0]
         Scored(value=0.5, evidence='')
     """
-    return StepReward(unpaid, name)
+    return StepReward(unpaid, name, column)

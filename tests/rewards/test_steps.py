@@ -28,6 +28,13 @@ def test_unpaid_turns_are_worth_zero_where_said_so() -> None:
     assert values(step_reward(unpaid="zero").observe([paid(None, None)])) == [0.0, 0.0]
 
 
+def test_a_turn_column_can_hold_it_instead() -> None:
+    t = Trajectory(id="r", group="q", turns=(Turn(reward=9.0, columns={"paid": 0.5}), Turn(reward=9.0)))
+    assert values(step_reward(column="paid").observe([t])) == [0.5, None]
+    with pytest.raises(MissingInput, match="turn column 'gone'"):
+        step_reward(column="gone").observe([t])
+
+
 def test_rewards_that_nobody_recorded_are_an_error_that_names_the_way_out() -> None:
     with pytest.raises(MissingInput, match=r"Turn\.reward, or say unpaid='zero'"):
         step_reward().observe([paid(None, None), said("x")])
