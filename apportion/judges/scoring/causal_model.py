@@ -105,8 +105,14 @@ class CausalModel:
             use_cache=True,
             **{self._cache_name: cache},
         ).last_hidden_state
-        cache.crop(-ids.shape[1])
+        self.shorten(cache, ids.shape[1])
         return hidden
+
+    @staticmethod
+    def shorten(cache: Any, tokens: int) -> None:
+        """Forgets the last `tokens` tokens."""
+        if tokens:
+            cache.crop(-tokens)
 
     def _padded(self, portion: Sequence[Sequence[Branch]], which: str) -> Tensor:
         # Padding is a branch of its own (owner -1) at boundary 0 that only padding sees.

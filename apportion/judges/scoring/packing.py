@@ -148,8 +148,11 @@ def batches(made: Sequence[Row], *, tokens: int) -> Iterator[list[Row]]:
 
 
 def passes(batch: Sequence[Row], *, room: int) -> Iterator[list[list[Branch]]]:
-    """The branches of each row in portions of at most `room` tokens; a longer branch is a portion of its own."""
-    portions = [_portions(row.branches, room) for row in batch]
+    """The branches of each row from the last boundary to the first, in portions of at most `room` tokens.
+
+    A branch longer than `room` is a portion of its own. No later portion reaches further into the sequence.
+    """
+    portions = [_portions(sorted(row.branches, key=lambda branch: -branch.at), room) for row in batch]
     for number in range(max(map(len, portions))):
         yield [one[number] if number < len(one) else [] for one in portions]
 

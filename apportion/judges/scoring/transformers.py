@@ -18,16 +18,15 @@ __all__ = ["How", "TransformersRescorer"]
 
 How: TypeAlias = Literal["auto", "packed", "naive"]
 
-# Branches longer than this are cheaper, and smaller, as a sequence of their own.
-_LONGEST_BRANCH = 512
-_MOST_BRANCH_TOKENS = 4096
+# A longer branch is a sequence of its own, and no packed pass of one sequence is longer.
+_BRANCH_TOKENS = 512
 _MASK_ELEMENTS = 2**26
 
 
 class TransformersRescorer:
     """Log-probabilities under a causal language model that is loaded here.
 
-    Packed, K boundaries of a sequence of L tokens cost one causal forward pass over it and one packed pass over
+    Packed, K boundaries of a sequence of L tokens cost one causal forward pass over it and packed passes over
     K (a - 1) tokens on its cache, instead of K passes over the prefixes; only the target tokens get logits.
     Hidden states and logits have the model's dtype, softmax is taken in float32. The model is put into evaluation mode
     while it scores and then restored; no gradient is kept.
@@ -111,7 +110,7 @@ class TransformersRescorer:
         flat = np.full(max((stop for row in spans for _, stop in row), default=0), np.nan)
         excused = [excuses(request, longest=longest) for request in requests]
         failed: dict[tuple[int, int], Failed] = {}
-        made = rows(requests, excused, longest_branch=_LONGEST_BRANCH if how == "packed" else -1)
+        made = rows(requests, excused, longest_branch=_BRANCH_TOKENS if how == "packed" else -1)
         groups = batches(made, tokens=self._tokens) if how == "packed" else ([row] for row in made)
         with self._model.evaluating():
             for batch in groups:
@@ -145,8 +144,11 @@ class TransformersRescorer:
         del hidden
         if not branching:
             return found
-        room = min(_MOST_BRANCH_TOKENS, _MASK_ELEMENTS // (len(batch) * (length + _MOST_BRANCH_TOKENS)))
+        room = min(_BRANCH_TOKENS, _MASK_ELEMENTS // (len(batch) * (length + _BRANCH_TOKENS)))
         for portion in passes(batch, room=room):
+            reach = max(branch.at for row in portion for branch in row)
+            model.shorten(cache, length - reach)
+            length = reach
             hidden = model.read_branches(portion, cache=cache, length=length)
             parts = [
                 (branch.reads, number, start) for number, row in enumerate(portion) for branch, start in _starts(row)

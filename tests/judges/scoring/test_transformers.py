@@ -36,14 +36,14 @@ def test_equals_one_pass_per_prefix(how: str, tokens: int) -> None:
 def test_portions_of_branches_change_nothing(attention: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = qwen3(attn_implementation=attention)
     request = at_boundaries(np.arange(30), [4, 30, 11, 11, 25], np.arange(40, 47), lead=[3])
-    monkeypatch.setattr(backend, "_MOST_BRANCH_TOKENS", 15)
+    monkeypatch.setattr(backend, "_BRANCH_TOKENS", 15)
     rescorer = TransformersRescorer(model, name="tiny", how="packed")
     for k, answer in enumerate(rescorer.score([request, at_boundaries([1, 2], [1, 2], [[5], [6, 7]])])[0]):
         assert values(answer) == pytest.approx(written_out(model, request, k), abs=2e-5)
 
 
 def test_long_branches_become_sequences_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "_LONGEST_BRANCH", 3)
+    monkeypatch.setattr(backend, "_BRANCH_TOKENS", 3)
     request = at_boundaries(np.arange(12), [3, 6, 12], [[1, 2, 3, 4, 5, 6], [7, 8], [9, 10]])
     for k, answer in enumerate(TransformersRescorer(MODEL, name="tiny", how="packed").score([request])[0]):
         assert values(answer) == pytest.approx(written_out(MODEL, request, k), abs=2e-5)
