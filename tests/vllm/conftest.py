@@ -20,7 +20,7 @@ import pytest
 SERVED = "tiny"
 WIDTH = 64
 LONGEST = 128
-START_SECONDS = 300
+START_SECONDS = 600
 
 # What keeps vLLM small and offline on a CPU.
 ENVIRONMENT = {
@@ -127,7 +127,3 @@ def wait_for(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
             pass
         time.sleep(0.5)
     pytest.fail(f"the server did not start within {START_SECONDS} s:\n{log.read_text()[-4000:]}")
-
-    """What the server says it serves."""
-    found: dict[str, Any] = json.loads(httpx.get(f"{server}/v1/models").text)
-    return found
