@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from apportion.advantages.masked_rewards import MaskedRewards, packed_rewards
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
@@ -19,7 +20,6 @@ from apportion.signal import Signal
 __all__ = ["Estimator", "MaskedRewards", "padded_advantages"]
 
 Estimator: TypeAlias = Callable[[Signal], Signal]
-MaskedRewards: TypeAlias = Literal["fold", "drop", "refuse"]
 
 
 def padded_advantages(
@@ -39,9 +39,7 @@ def padded_advantages(
         rewards: [B], one per row, or [B, T], one per token: a tensor, an array or lists. None or NaN = missing.
         mask: [B, T], non-zero where the policy wrote the token and it takes part in the loss; as the rewards.
         groups: B group ids, in any order.
-        masked_rewards: what happens to token rewards where the mask is 0. "fold" gives them to the policy token before:
-            right where an episode ends on an observation. "drop" ignores them: right for a row rejected after sampling,
-            for values and penalties of tool tokens. Nothing in the tensors tells these apart, so "refuse" raises.
+        masked_rewards: what happens to token rewards where the mask is 0, see `packed_rewards`.
         level: what the estimator is given: a row's reward per "trajectory", or its rewards per policy "token".
         dtype: of the result; the computation is in float64.
 
@@ -69,7 +67,7 @@ def padded_advantages(
     batch = Batch.from_mask(mask, groups)
     rewards = checked_numbers("rewards", rewards).to(mask.device)
     if rewards.shape == mask.shape:
-        x = _token_rewards(batch, rewards, mask != 0, masked_rewards)
+        x = _token_rewards(batch, rewards, masked_rewards)
         if level == "trajectory":
             x = _total(x)
     elif rewards.shape == mask.shape[:1] and level == "trajectory":
@@ -85,28 +83,8 @@ def padded_advantages(
     return made.batch.pad(door, width=mask.shape[1])
 
 
-def _token_rewards(batch: Batch, rewards: Tensor, written: Tensor, masked_rewards: MaskedRewards) -> Signal:
-    wide = rewards.to(torch.float64)
-    outside = ~written & (torch.isnan(wide) | (wide != 0)) & (batch.tokens_per_trajectory > 0)[:, None]
-    if masked_rewards == "refuse" and bool(outside.any()):
-        rows = torch.nonzero(outside.any(1)).flatten()[:10].tolist()
-        raise InvalidArgument(
-            "rewards",
-            rows,
-            "rewards on policy tokens only; these rows have some elsewhere: say masked_rewards='fold' when they belong "
-            "to the action before (an episode that ends on an observation), 'drop' when to none (a rejected row)",
-        )
-    if masked_rewards == "fold":
-        orphan = outside & (torch.cumsum(written, 1) == 0)
-        if bool(orphan.any()):
-            rows = torch.nonzero(orphan.any(1)).flatten()[:10].tolist()
-            raise InvalidArgument("rewards", rows, "no reward before a row's first policy token: nothing earned it")
-        home = torch.cumsum(written.flatten(), 0) - 1
-        flat = torch.where(outside | written, wide, 0.0).flatten()
-        kept = (outside | written).flatten()
-        values = wide.new_zeros(batch.n_tokens).index_add(0, home[kept], flat[kept])
-    else:
-        values = batch.unpad(wide)
+def _token_rewards(batch: Batch, rewards: Tensor, masked_rewards: MaskedRewards) -> Signal:
+    values = packed_rewards(rewards.to(torch.float64), batch, masked_rewards=masked_rewards)
     made = Signal.of(batch, Level.TOKEN, values, name="reward", known=~torch.isnan(values))
     coarse = rewards.is_floating_point() and rewards.dtype != torch.float64
     return replace(made, resolution=float(torch.finfo(torch.float32).eps)) if coarse else made
