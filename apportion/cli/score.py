@@ -128,6 +128,8 @@ def _summary(
     settings = c.plain(recipe.parameters)
     console.print(c.heading("score", source), soft_wrap=True)
     console.print(Padding(c.safe(f"{recipe.name}({settings})"), (0, 0, 0, 2)))
+    if recipe.reconstruction:
+        console.print(Padding(c.safe(f"reconstruction: {recipe.reconstruction}"), (0, 0, 0, 2)))
     console.print()
     console.print(_sizes(recipe, totals, seconds))
     console.print()
