@@ -129,6 +129,8 @@ def _value(
     if equals is not UNSET:
         given.append(Value("equals", equals))
     if one_of is not None:
+        if isinstance(one_of, str) or not isinstance(one_of, Collection):
+            raise InvalidArgument("one_of", one_of, "a list of values")
         given.append(Value("one_of", tuple(one_of)))
     if contains is not None:
         given.append(Value("contains", _arguments.text("contains", contains)))

@@ -109,6 +109,9 @@ def test_paths_are_checked(path: Any) -> None:
 def test_arguments_are_checked() -> None:
     with pytest.raises(InvalidArgument, match="one test"):
         argument("a", equals=1, above=0)
+    for wrong in (3, "ab"):
+        with pytest.raises(InvalidArgument, match="one_of"):
+            argument("a", one_of=wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="names"):
         called()
     with pytest.raises(InvalidArgument, match="matches"):

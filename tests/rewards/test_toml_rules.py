@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apportion.errors import InvalidArgument
 from apportion.recipes.files import load_rules
@@ -28,8 +30,11 @@ from apportion.rewards import (
     rules_from_toml,
     said,
     state,
+    tool_effects,
     within,
 )
+from apportion.rewards.toml_events import _KINDS as EVENT_KINDS
+from apportion.rewards.toml_events import Events
 from tests.rewards.builders import call
 from tests.rewards.test_said import chat
 
@@ -253,3 +258,31 @@ def test_both_forms_load_by_their_ending(file: Write, tmp_path: Path) -> None:
     assert only(load_rules(python)).name == "p"
     with pytest.raises(InvalidArgument, match="a TOML file that exists"):
         load_rules(tmp_path / "absent.toml")
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 3)
+    | st.floats(allow_nan=True)
+    | st.sampled_from(["a", "user", "e", "x.y", ""])
+)
+KEYS = st.sampled_from([*EVENT_KINDS, *(key for keys in EVENT_KINDS.values() for key in keys), "typo"])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=8
+)
+
+
+TABLES = st.dictionaries(KEYS, VALUES, max_size=4) | st.sampled_from(sorted(EVENT_KINDS)).flatmap(
+    lambda kind: st.fixed_dictionaries({kind: VALUES}, optional=dict.fromkeys(EVENT_KINDS[kind], VALUES))
+)
+
+
+@given(TABLES)
+def test_whatever_stands_in_an_event_it_is_one_or_refused_in_its_place(table: dict[str, Any]) -> None:
+    events, places = Events("mine.toml", {"e": {"call": "a"}}, tool_effects()), []
+    try:
+        assert events.get(table, "mine.toml: events.x").words
+    except InvalidArgument as error:
+        places.append(error.argument)
+    assert all(place.startswith("mine.toml: events.x") for place in places)
