@@ -1,4 +1,4 @@
-"""Where a reward sits among the tokens: on the last one that the policy wrote."""
+"""Where a reward sits: on the last token that the policy wrote, or on the last turn in which it wrote."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apportion.rollouts import Level
 from apportion.signal import Signal, Term
 from apportion.verdicts import Presence
 
-__all__ = ["on_last_token"]
+__all__ = ["on_last_token", "on_last_turn"]
 
 
 def on_last_token(x: Signal) -> Signal:
@@ -58,3 +58,34 @@ def on_last_token(x: Signal) -> Signal:
     terms = {name: Term(Level.TOKEN, torch.where(known, put(v), 0.0)) for name, v in x.ledger().items()}
     values = torch.where(known, put(x.values), 0.0)
     return Signal(batch=b, level=Level.TOKEN, values=values, presence=state, terms=terms, resolution=x.resolution)
+
+
+def on_last_turn(x: Signal) -> Signal:
+    """A trajectory's value on the last turn in which the policy wrote, 0 on its other turns.
+
+    For returns and temporal differences over turns. Text-only rollouts: the last turn.
+
+    Args:
+        x: values per trajectory.
+
+    Returns:
+        A turn-level signal, linear in x; turns of a missing trajectory are missing. A value that no turn could have
+        caused goes nowhere.
+
+    Raises:
+        InvalidArgument: x at another level.
+
+    Example:
+        >>> from apportion.batch import Batch
+        >>> b = Batch.of(groups=["q", "q"], turns=[3, 1], tokens=[2, 1, 0, 3])
+        >>> on_last_turn(Signal.of(b, Level.TRAJECTORY, [1.0, -1.0], name="r")).values.tolist()
+        [0.0, 1.0, 0.0, -1.0]
+    """
+    if x.level != Level.TRAJECTORY:
+        raise InvalidArgument("x", x.level.name, "a signal per TRAJECTORY")
+    b = x.batch
+    wrote = torch.ones_like(b.gaps) if b.tokens is None else (b.tokens > 0).to(torch.int64)
+    at = torch.arange(1, wrote.numel() + 1, device=b.device) * wrote
+    last = segments.pool(at, b.turns, "max")
+    share = x.values.new_zeros(wrote.numel()).index_fill(0, last[last > 0] - 1, 1.0)
+    return x.scaled(share, Level.TURN)

@@ -32,6 +32,7 @@ def td(
     window: Window = "sum",
     terminal: Terminal = "keep",
     fill: Signal | None = None,
+    within: Level = Level.TRAJECTORY,
 ) -> Signal:
     """Temporal differences of a potential or critic, summed or averaged over the steps that follow.
 
@@ -51,6 +52,7 @@ def td(
         terminal: "zero" counts the last state of a terminated trajectory as worth 0, as shaping that must not change
             the optimal policy needs; a truncated one keeps its value. "keep" leaves all values as they are.
         fill: what follows the last step, per trajectory (TRACE: twice the outcome's advantage).
+        within: where windows end: at the end of the TRAJECTORY, or for tokens at that of their TURN.
 
     Returns:
         A signal at the values' level, linear in values, reward and fill, whose ledger terms it carries. An element
@@ -84,8 +86,12 @@ def td(
         raise InvalidArgument("n_step", n_step, "a whole number >= 0, or None for all steps that follow")
     delta = td_errors(values, reward=reward, discount=discount, terminal=terminal)
     step = torch.nonzero(delta.known).flatten()
-    lengths = segments.pool(delta.known.to(torch.int64), batch.lengths(level, Level.TRAJECTORY), "sum")
+    if within not in (Level.TURN, Level.TRAJECTORY) or within <= level:
+        raise InvalidArgument("within", within.name, f"TURN or TRAJECTORY, above {level.name}")
+    lengths = segments.pool(delta.known.to(torch.int64), batch.lengths(level, within), "sum")
     weight = discount * _checked_lam(lam, len(batch))
+    if isinstance(weight, Tensor):
+        weight = batch.spread(weight, Level.TRAJECTORY, within)
 
     def window_of(x: Tensor) -> Tensor:
         if n_step is None:

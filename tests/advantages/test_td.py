@@ -212,6 +212,8 @@ def test_gradients_agree_with_differences() -> None:
         {"n_step": -1},
         {"window": "mean"},
         {"terminal": "fill"},
+        {"within": Level.TURN},
+        {"within": Level.GROUP},
     ],
 )
 def test_bad_options_are_named(options: dict[str, object]) -> None:
