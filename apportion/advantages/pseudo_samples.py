@@ -65,6 +65,5 @@ def pseudo_samples(
     number = torch.as_tensor(count, dtype=torch.float64, device=x.values.device)
     if number.shape not in ((), stats.mass.shape) or not bool((number >= 0).all()):
         raise InvalidArgument("count", count, f"a number >= 0, or a tensor of {stats.mass.numel()}, one per group")
-    saturated = (stats.count > 0) & (stats.low >= success - stats.tolerance)
-    virtual = torch.where(saturated, number, 0.0)
+    virtual = torch.where(stats.low >= success - stats.tolerance, number, 0.0)
     return group_stat(x, scale=scale, ddof=ddof, eps=eps, virtual=virtual, constant_tol=constant_tol)

@@ -26,7 +26,7 @@ def test_groups_stay_apart_too() -> None:
 
 
 def test_the_only_one_of_its_source_gets_nothing() -> None:
-    made = by_source(rewards_signal([1.0, 0.0, 1.0]), source=["policy", "policy", "external"])
+    made = by_source(rewards_signal([1.0, 0.0, 1.0]), source=["policy", "external", "external"])
     assert made.values.tolist()[2] == 0.0
 
 
@@ -46,7 +46,8 @@ def test_a_batch_without_external_rollouts_is_ordinary() -> None:
 def test_the_order_of_declared_sources_means_nothing() -> None:
     x = rewards_signal(SIX, groups=list("aabbab"))
     one = by_source(x, source=SOURCES)
-    assert by_source(x, source=SOURCES, sources=["x", "external", "policy"]).values.tolist() == one.values.tolist()
+    for declared in (["x", "external", "policy"], ["policy", "external", "external"]):
+        assert by_source(x, source=SOURCES, sources=declared).values.tolist() == one.values.tolist()
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,13 @@ def test_the_worked_weights() -> None:
     assert w.known.tolist() == [True, False, True, False, True]
 
 
+def test_a_weight_at_the_threshold_leaves() -> None:
+    own = rewards_signal([-0.25, -0.25])
+    peer = Signal.of(own.batch, Level.TRAJECTORY, [0.0, -0.001], name="peer")
+    threshold = float(torch.exp(torch.tensor(-0.25, dtype=torch.float64)))
+    assert peer_weight(own, peer, threshold=threshold).known.tolist() == [False, True]
+
+
 @given(st.floats(-5, 0), st.floats(-5, 0), st.floats(0, 0.99))
 def test_weights_lie_above_the_threshold_and_rise_with_the_likelihood(own: float, peer: float, delta: float) -> None:
     x = rewards_signal([own, own + 0.1])

@@ -72,6 +72,8 @@ def test_bounds_and_missing_groups_are_counted_apart() -> None:
     kept = keep_varying(rewards_signal(rewards, groups=names), low=0.2, high=0.8)
     assert {k: n for k, n in kept.counts().items() if n} == {"kept": 1, "below": 1, "above": 2, "missing": 1}
     assert kept.groups.tolist() == [False, False, True, False, False]
+    half = rewards_signal([1.0, 0.0])
+    assert keep_varying(half, low=0.5, high=0.5).groups.tolist() == [True]  # the bounds belong to what is kept
 
 
 @pytest.mark.parametrize(("singleton", "stays"), [("keep", True), ("drop", False)])

@@ -51,6 +51,13 @@ def test_a_rollout_without_a_log_probability_enters_no_mean() -> None:
     assert made.ledger()["novelty"].tolist() == pytest.approx([0.0, 0.0, 0.4532, 0.0], abs=1e-4)
 
 
+def test_a_rollout_without_an_advantage_enters_no_mean() -> None:
+    outcome = rewards_signal([1.0, 1.0, 1.0, 1.0])
+    a = Signal.of(outcome.batch, Level.TRAJECTORY, [1.0, 1.0, 1.0, None], name="a")
+    made = novelty(a, outcome=outcome, logp=_logp(a, [-0.2, -0.4, -0.6, -9.0]))
+    assert made.ledger()["novelty"].tolist() == pytest.approx([0.0, 0.0, 0.4532, 0.0], abs=1e-4)
+
+
 @given(st.data(), batches(tokens=None))
 def test_only_raises_and_never_by_more_than_the_cap(data: st.DataObject, batch: Batch) -> None:
     a, logp = (data.draw(signals(batch, Level.TRAJECTORY, name=name, failed=True)) for name in ("a", "logp"))
