@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, get_args
 
 from apportion.errors import InvalidArgument
 
-__all__ = ["Branch", "BranchGain", "Candidate", "Plan", "agreement", "branch_plan"]
+__all__ = ["Branch", "BranchGain", "BranchPlan", "Candidate", "agreement", "branch_plan"]
 
 BranchGain: TypeAlias = Literal["balanced", "even", "disagree", "mixed"]
 _PROBABILITY: tuple[BranchGain, ...] = ("disagree", "mixed")
@@ -50,7 +50,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class BranchPlan:
     """What to sample.
 
     Attributes:
@@ -92,7 +92,7 @@ def branch_plan(
     per_path: int | None = None,
     node_decay: float = 0.0,
     path_decay: float = 0.0,
-) -> Plan:
+) -> BranchPlan:
     """Give the budget away one continuation at a time, always to the place that gains most.
 
         balanced  P / ((1 + L)^path_decay (1 + l)^node_decay)      CBPO, TreeRL
@@ -178,7 +178,7 @@ def branch_plan(
             heapq.heappush(queue, entry(i))
     pairs = zip(candidates, at_node, strict=True)
     chosen = tuple(Branch(parent=c.parent, offset=c.offset, count=n) for c, n in pairs if n)
-    return Plan(branches=chosen, fresh=left, gain=total)
+    return BranchPlan(branches=chosen, fresh=left, gain=total)
 
 
 def _spaced(candidates: Sequence[Candidate], points: int | None, spacing: int) -> list[int]:

@@ -27,7 +27,7 @@ def branch_tree(rollout: Signal, parent: Signal, copied: Signal) -> Tree:
         copied: how much it copied: policy tokens, or turns of text-only rollouts.
 
     Returns:
-        A tree over policy tokens (over turns for text-only rollouts), no node across two groups.
+        A tree over the batch's finest level, policy tokens or turns; no node across two groups.
 
     Raises:
         InvalidArgument: signals at another level, numbers that are not whole, or parents in a circle (all are listed).
@@ -45,7 +45,7 @@ def branch_tree(rollout: Signal, parent: Signal, copied: Signal) -> Tree:
     batch = rollout.batch
     for name, x in (("rollout", rollout), ("parent", parent), ("copied", copied)):
         _check(name, x, batch, Level.TRAJECTORY)
-    size, level = len(batch), batch.finest if batch.finest != Level.TRAJECTORY else Level.TURN
+    size, level = len(batch), batch.finest
     branched = parent.known & copied.known & (copied.values > 0)
     offset = torch.where(branched, copied.values, 0.0).long()
     # A line is one rollout, present or only named as a parent, in one group.
@@ -147,7 +147,8 @@ def prefix_tree(prefix: Signal) -> Tree:
             them (and their observations) is equal. After an unknown one nothing of that rollout is shared.
 
     Returns:
-        A tree over turns. All of it counts as fresh: who copied from whom cannot be seen in what is equal.
+        A tree over turns (over rollouts, where not a single turn was recorded). All of it counts as fresh: who copied
+        from whom cannot be seen in what is equal.
 
     Raises:
         InvalidArgument: another level, or equal ids after different ones (they are no exact prefixes).
@@ -170,10 +171,12 @@ def prefix_tree(prefix: Signal) -> Tree:
         raise InvalidArgument("prefix", named, "ids of exact prefixes: equal ones here follow different ones")
     last = (torch.cumsum(batch.turns, 0) - 1).clamp_min(0)
     ends = torch.where(batch.turns > 0, node[last] if node.numel() else roots[batch.group], roots[batch.group])
-    return _contracted(batch, torch.cat((ends, roots, inner)), node)
+    if batch.finest == Level.TRAJECTORY:
+        return _contracted(batch, batch.finest, torch.cat((ends, roots)), torch.arange(size, device=ends.device))
+    return _contracted(batch, Level.TURN, torch.cat((ends, roots, inner)), node)
 
 
-def _contracted(batch: Batch, parent: Tensor, node: Tensor) -> Tree:
+def _contracted(batch: Batch, level: Level, parent: Tensor, node: Tensor) -> Tree:
     """Without the inner nodes that have a single child: their stretch belongs to that of the child."""
     first = len(batch) + batch.size(Level.GROUP)
     itself = torch.arange(parent.numel(), device=parent.device)
@@ -186,4 +189,5 @@ def _contracted(batch: Batch, parent: Tensor, node: Tensor) -> Tree:
     keep = torch.nonzero(~single).flatten()
     place = torch.empty_like(parent).index_copy(0, keep, torch.arange(keep.numel(), device=parent.device))
     fresh = torch.ones_like(node, dtype=torch.bool)
-    return Tree(batch=batch, level=Level.TURN, parent=place[up[parent[keep]]], node=place[down[node]], fresh=fresh)
+    above = place[up[parent[keep]]]
+    return Tree(batch=batch, level=level, parent=above, node=place[down[node]], fresh=fresh)

@@ -41,7 +41,7 @@ class Tree:
 
     Attributes:
         batch: the structure that it belongs to.
-        level: TOKEN or TURN, of the elements.
+        level: of the elements: TOKEN, TURN, or TRAJECTORY where no turn was recorded.
         parent: int64[n] the parent of every node; a root is its own.
         node: int64[size(level)] the node whose stretch an element lies on, copied elements included.
         fresh: bool[size(level)] False on what was copied from another rollout, where that was recorded.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from apportion.advantages.cuts import cut_values
-from apportion.advantages.group_stat import group_stat
+from apportion.advantages.group_stat import group_stat, group_statistics
 from apportion.advantages.modulate import modulate
 from apportion.advantages.modulate_weights import where_true
 from apportion.advantages.trees import Tree
@@ -116,7 +116,8 @@ def _edges(solved: Signal, tree: Tree, scale: EdgeScale) -> Signal:
     worth = tree.mean(leaves.values, leaves.known, over="children")
     seen = tree.count(leaves.known) > 0
     moves = worth - worth[tree.parent]
-    moved = seen & (moves.abs() > solved.resolution * worth.abs().max().clamp_min(1.0))
+    equal = group_statistics(solved).tolerance[tree.root - len(tree.batch)]
+    moved = seen & (moves.abs() > equal)
     factor = _per_std(moves, seen, tree) if scale == "parent_std" else torch.ones_like(moves)
 
     def edge(values: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from apportion.verdicts import Abstained, Scored, Verdict
 
 if TYPE_CHECKING:
     # The planner lives beside the estimators, which import torch; hashing needs none of it.
-    from apportion.advantages.branch_plan import Plan
+    from apportion.advantages.branch_plan import BranchPlan
 
 __all__ = ["code_of", "common_prefix", "identified", "prefix_at", "prefixes", "same_prompt"]
 
@@ -109,7 +109,7 @@ def common_prefix(one: Trajectory, other: Trajectory) -> int:
     return int(differ_at[0]) if differ_at.size else shorter
 
 
-def identified(plan: Plan, trajectories: Sequence[Trajectory]) -> Plan:
+def identified(plan: BranchPlan, trajectories: Sequence[Trajectory]) -> BranchPlan:
     """The same plan, every branch with the exact-prefix id of what it copies.
 
     Raises:

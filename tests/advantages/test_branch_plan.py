@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.advantages.branch_plan import Candidate, Plan, agreement, branch_plan
+from apportion.advantages.branch_plan import BranchPlan, Candidate, agreement, branch_plan
 from apportion.errors import InvalidArgument
 
 
@@ -17,7 +17,7 @@ def places(*priorities: float, parent: str = "a", every: int = 1) -> list[Candid
     return [Candidate(parent=parent, offset=i * every, priority=p) for i, p in enumerate(priorities)]
 
 
-def counts(plan: Plan) -> dict[tuple[str, int], int]:
+def counts(plan: BranchPlan) -> dict[tuple[str, int], int]:
     return {(branch.parent, branch.offset): branch.count for branch in plan.branches}
 
 
@@ -94,7 +94,7 @@ def test_cbpo_balances_what_nodes_and_paths_have_already() -> None:
 def test_what_is_not_worth_it_becomes_fresh_rollouts() -> None:
     assert branch_plan(places(0.2, 0.25), budget=3, above=0.25).fresh == 3
     assert branch_plan(places(1.0), budget=3, gain="disagree").fresh == 3
-    assert branch_plan([], budget=3) == Plan(branches=(), fresh=3, gain=0.0)
+    assert branch_plan([], budget=3) == BranchPlan(branches=(), fresh=3, gain=0.0)
 
 
 def test_treerl_takes_the_top_tokens_twice() -> None:

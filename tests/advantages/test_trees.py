@@ -196,8 +196,9 @@ def test_no_rollout_without_a_turn_breaks_it() -> None:
     b = Batch.of(groups=["q", "q"], turns=[0, 1])
     tree = prefix_tree(Signal.of(b, Level.TURN, [4.0], name="prefix"))
     assert tree.parent.tolist() == [2, 2, 2]
-    empty = prefix_tree(Signal.of(Batch.of(groups=["q"], turns=[0]), Level.TURN, torch.empty(0), name="prefix"))
-    assert empty.node.tolist() == []
+    none = Batch.of(groups=["q", "q"], turns=[0, 0])
+    whole = prefix_tree(Signal.of(none, Level.TURN, torch.empty(0), name="prefix"))
+    assert (whole.level, whole.node.tolist(), whole.parent.tolist()) == (Level.TRAJECTORY, [0, 1], [2, 2, 2])
 
 
 # --------------------------------------------------------------------------------------------------- against plain code
@@ -219,7 +220,8 @@ def test_values_equal_those_of_a_recursion(paths: list[list[int]], random: st.Da
     tree = prefix_tree(Signal.of(batch, Level.TURN, torch.tensor(codes, dtype=torch.float64), name="prefix"))
     worth = tree.mean(torch.tensor(rewards, dtype=torch.float64), torch.ones(len(paths)) > 0, over="children")
     prefixes_of = [tuple(path[: k + 1]) for path in paths for k in range(len(path))]
-    for node, prefix in zip(tree.node.tolist(), prefixes_of, strict=True):
+    nodes = tree.node.tolist() if prefixes_of else []
+    for node, prefix in zip(nodes, prefixes_of, strict=True):
         assert float(worth[node]) == pytest.approx(brute(paths, rewards, prefix))
     assert float(worth[tree.root[0]]) == pytest.approx(brute(paths, rewards, ()))
 

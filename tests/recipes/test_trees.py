@@ -264,6 +264,21 @@ def test_text_only_rollouts_branch_at_turns() -> None:
     assert credit.in_loss.tolist() == [True, True, False, True, True]
 
 
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_rollouts_without_a_turn_get_credit_as_a_whole(name: str) -> None:
+    rows = [Trajectory(id=str(i), group="q", columns={"reward": r, "parent": None}) for i, r in enumerate((1, 0))]
+    for settings in ({}, {"branches": "prefixes"}) if name in ("spo", "treerl") else ({},):
+        credit = score(name, rows, **SETTINGS[name], **settings)
+        assert credit.advantages.level == Level.TRAJECTORY
+        assert credit.advantages.values[0] > 0 > credit.advantages.values[1]
+
+
+def test_a_huge_reward_elsewhere_drops_no_edge() -> None:
+    rows = [*roots([1e12, 0.0], "p"), *roots([1.0, 0.0])]
+    credit = score("spo", rows, **SETTINGS["spo"])
+    assert credit.in_loss.all()
+
+
 # --------------------------------------------------------------------------------------------------------- the program
 
 
