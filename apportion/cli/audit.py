@@ -47,7 +47,7 @@ def audit(
     component: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN", help="A part of the reward, 'a.b' inside a mapping; default: *reward*, *score*."
+            metavar="COLUMN", help="A part of the reward, 'a.b' inside a mapping; default: names with reward or score."
         ),
     ] = None,
     by: Annotated[
