@@ -26,7 +26,7 @@ def test_groups_stay_apart_too() -> None:
 
 
 def test_the_only_one_of_its_source_gets_nothing() -> None:
-    made = by_source(rewards_signal([1.0, 0.0, 1.0]), source=["policy", "external", "external"])
+    made = by_source(rewards_signal([1.0, 0.0, 1.0]), source=["policy", "policy", "external"])
     assert made.values.tolist()[2] == 0.0
 
 
