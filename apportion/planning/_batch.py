@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from apportion.errors import InvalidArgument
 from apportion.planning._state import checked, dumped, generator, restored
 from apportion.planning.planner import Rewards, known_rewards
+from apportion.verdicts import LARGEST
 
 _TOL = 1e-9
 
@@ -41,12 +41,12 @@ class BatchPlanner(ABC):
         """Add rewards of prompts of this batch.
 
         Args:
-            rewards: prompt -> finite rewards of any range, None for what is missing.
+            rewards: prompt -> rewards of any range up to `LARGEST`, None for what is missing.
 
         Raises:
-            InvalidArgument: a reward that is not finite, or a prompt that is not in the batch; nothing is added then.
+            InvalidArgument: a reward beyond that, or a prompt that is not in the batch; nothing is added then.
         """
-        found = known_rewards(rewards, low=-math.inf, high=math.inf)
+        found = known_rewards(rewards, low=-LARGEST, high=LARGEST)
         if strangers := sorted(set(found) - set(self._rewards)):
             raise InvalidArgument("rewards", strangers[:10], "prompts that start() was given")
         for prompt, row in found.items():

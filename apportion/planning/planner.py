@@ -8,7 +8,6 @@ checkpoint["prompts"] = sampler.state_dict()
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -94,8 +93,8 @@ def known_rewards(rewards: Rewards, *, low: float = 0.0, high: float = 1.0) -> d
         found = {prompt: [float(r) for r in row if r is not None] for prompt, row in rewards.items()}
     except (TypeError, ValueError, AttributeError) as error:
         raise InvalidArgument("rewards", rewards, "prompt -> list of numbers, None for what is missing") from error
-    wrong = [prompt for prompt, row in found.items() if not all(low <= r <= high and math.isfinite(r) for r in row)]
+    wrong = [prompt for prompt, row in found.items() if not all(low <= r <= high for r in row)]
     if wrong:
         shown = {prompt: found[prompt] for prompt in wrong[:10]}
-        raise InvalidArgument("rewards", shown, f"finite numbers in [{low:g}, {high:g}], None for what is missing")
+        raise InvalidArgument("rewards", shown, f"numbers in [{low:g}, {high:g}], None for what is missing")
     return {prompt: row for prompt, row in found.items() if row}

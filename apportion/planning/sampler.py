@@ -13,6 +13,7 @@ from apportion.errors import InvalidArgument
 from apportion.planning._batch import equal
 from apportion.planning._state import at_least, checked, dumped, generator, restored
 from apportion.planning.planner import Planner, Rewards, known_rewards
+from apportion.verdicts import LARGEST
 
 __all__ = ["Sampler"]
 
@@ -89,7 +90,7 @@ class Sampler:
         Args:
             rewards: prompt -> rewards, None for what is missing.
         """
-        known = known_rewards(rewards, low=-math.inf, high=math.inf)
+        known = known_rewards(rewards, low=-LARGEST, high=LARGEST)
         self.planner.update(rewards)
         self._metrics = {k: v for k, v in self._metrics.items() if k == "planning/uniform_share"}
         self._metrics |= _shares("", list(rewards), known)
