@@ -1,11 +1,14 @@
 """Estimators: pure functions from reward signals to advantages. They observe nothing and import no observer."""
 
 from apportion.advantages.aggregation import Aggregation, reweight, token_weights
+from apportion.advantages.bilevel_gae import bilevel_gae
 from apportion.advantages.by_source import by_source
 from apportion.advantages.channel import channel, group_center
 from apportion.advantages.combine import gate, normalize_then_sum, per_channel, sum_then_normalize
 from apportion.advantages.dialect import DIALECTS, Dialect, dialect
 from apportion.advantages.dr_grpo import dr_grpo
+from apportion.advantages.gae import gae, lambda_returns
+from apportion.advantages.gae_tensors import packed_gae, padded_gae
 from apportion.advantages.gdpo import gdpo
 from apportion.advantages.gpg import gpg
 from apportion.advantages.graft import Grafted, balanced, graft, graftable, peer_weight
@@ -27,6 +30,7 @@ from apportion.advantages.reinforce_pp import penalised_rewards, reinforce_pp, r
 from apportion.advantages.remax import remax
 from apportion.advantages.return_to_go import return_to_go
 from apportion.advantages.rloo import rloo
+from apportion.advantages.td import td, td_errors
 from apportion.advantages.teaches import teaches
 from apportion.advantages.variance import variance_shares
 from apportion.advantages.whiten import whiten, whitening_skipped
@@ -42,10 +46,12 @@ __all__ = [
     "Loss",
     "aggregate_loss",
     "balanced",
+    "bilevel_gae",
     "by_source",
     "channel",
     "dialect",
     "dr_grpo",
+    "gae",
     "gate",
     "gdpo",
     "gpg",
@@ -58,6 +64,7 @@ __all__ = [
     "keep_sign",
     "keep_teaching",
     "keep_varying",
+    "lambda_returns",
     "maxrl",
     "mc_grpo",
     "modulate",
@@ -65,7 +72,9 @@ __all__ = [
     "novelty",
     "on_last_token",
     "opo",
+    "packed_gae",
     "padded_advantages",
+    "padded_gae",
     "pass_at_k",
     "pass_at_k_top",
     "peer_weight",
@@ -79,6 +88,8 @@ __all__ = [
     "reweight",
     "rloo",
     "sum_then_normalize",
+    "td",
+    "td_errors",
     "teaches",
     "token_weights",
     "variance_shares",

@@ -12,7 +12,7 @@ from apportion.rollouts import Level, Trajectory
 from apportion.signal import Signal
 from apportion.verdicts import Abstained, Verdict, as_verdict
 
-__all__ = ["TurnColumn", "token_signal", "turn_column"]
+__all__ = ["TrajectoryColumn", "TurnColumn", "token_signal", "trajectory_column", "turn_column"]
 
 
 class TurnColumn:
@@ -70,6 +70,42 @@ def turn_column(
         [[Scored(value=1.0, evidence=''), Abstained(reason="no turn column 'violations'")]]
     """
     return TurnColumn(column, name=name or column, how=how)
+
+
+class TrajectoryColumn:
+    """One verdict per trajectory from its column; a trajectory without it abstains."""
+
+    role = "shaping"
+    level = Level.TRAJECTORY
+
+    def __init__(self, column: str, *, name: str) -> None:
+        self.column = column
+        self.name = name
+
+    def observe(self, trajectories: Sequence[Trajectory]) -> list[Verdict]:
+        """The column's values."""
+        source = f"trajectory column {self.column!r}"
+        return [
+            Abstained(f"no {source}")
+            if t.columns.get(self.column) is None
+            else as_verdict(t.columns[self.column], source=source)
+            for t in trajectories
+        ]
+
+
+def trajectory_column(column: str, *, name: str | None = None) -> TrajectoryColumn:
+    """A number that was recorded with some trajectories, and need not be with all.
+
+    Args:
+        column: key in `Trajectory.columns`.
+        name: of the observer; default the column's.
+
+    Example:
+        >>> t = Trajectory(id="r", group="q", columns={"bootstrap_value": 0.5})
+        >>> trajectory_column("bootstrap_value").observe([t])
+        [Scored(value=0.5, evidence="trajectory column 'bootstrap_value'")]
+    """
+    return TrajectoryColumn(column, name=name or column)
 
 
 def token_signal(batch: Batch, column: str, *, needed_by: str, how: str = "") -> Signal:

@@ -6,6 +6,7 @@ from tests.conformance import laws, token_laws
 from tests.conformance.law import LAWS
 from tests.conformance.row import Row
 from tests.conformance.rows_batch import ROWS as _BATCH
+from tests.conformance.rows_critic import ROWS as _CRITIC
 from tests.conformance.rows_group import ROWS as _GROUP
 from tests.conformance.rows_modulated import ROWS as _MODULATED
 from tests.conformance.rows_recipes import ROWS as _RECIPES
@@ -13,4 +14,4 @@ from tests.conformance.rows_trees import ROWS as _TREES
 
 __all__ = ["LAWS", "ROWS", "laws", "token_laws"]
 
-ROWS: list[Row] = [*_GROUP, *_BATCH, *_MODULATED, *_RECIPES, *_TREES]
+ROWS: list[Row] = [*_GROUP, *_BATCH, *_CRITIC, *_MODULATED, *_RECIPES, *_TREES]
