@@ -226,6 +226,43 @@ def test_values_equal_those_of_a_recursion(paths: list[list[int]], random: st.Da
     assert float(worth[tree.root[0]]) == pytest.approx(brute(paths, rewards, ()))
 
 
+@st.composite
+def grown(draw: st.DrawFn) -> list[Trajectory]:
+    """Rollouts that branch off each other anywhere; whoever writes a token writes a new one."""
+    rows: list[Trajectory] = []
+    for i in range(draw(st.integers(1, 6))):
+        source = draw(st.none() | st.sampled_from(rows)) if rows else None
+        most = 0 if source is None or source.response_ids is None else source.response_ids.size
+        copied = draw(st.integers(0, most))
+        old = [] if source is None or source.response_ids is None else source.response_ids[:copied].tolist()
+        ids = [*old, *range(100 * i, 100 * i + draw(st.integers(0, 3)))]
+        rows.append(rollout(str(i), ids, 1.0, parent=source and source.id, copied=copied))
+    return draw(st.permutations(rows))
+
+
+@given(grown())
+def test_recorded_branches_make_the_tree_of_all_prefixes(rows: list[Trajectory]) -> None:
+    tree = recorded(rows)
+    paths = {t.id: t.response_ids.tolist() for t in rows if t.response_ids is not None}
+    everyone = frozenset(paths)
+    expected, on = set(), []
+    for name, path in paths.items():
+        chain, lone = [everyone], frozenset({name})
+        for k in range(1, len(path) + 1):
+            sharing = frozenset(n for n, other in paths.items() if other[:k] == path[:k])
+            on.append(sharing)
+            if len(sharing) > 1 and (len(chain) == 1 or sharing != chain[-1]):
+                chain.append(sharing)
+        expected |= set(itertools.pairwise([*chain, lone]))
+    assert described(tree) == {(child, parent) for parent, child in expected}
+    if tree.level == Level.TOKEN:
+        under = torch.stack([tree.total(row) for row in torch.eye(len(rows), dtype=torch.float64)]) > 0
+        ids = tree.batch.ids
+        assert [
+            frozenset(n for n, at in zip(ids, node, strict=True) if at) for node in under.T[tree.node].tolist()
+        ] == on
+
+
 def test_ten_thousand_rollouts_take_no_loop_over_them() -> None:
     codes = torch.arange(20_000) // 16
     batch = Batch.of(groups=["q"] * 10_000, turns=[2] * 10_000)
