@@ -20,7 +20,8 @@ def trace_tree(*, reward: str = "reward", truncated: Truncated = "keep") -> Reci
 
         A_i = (R_i - mean_group R) / std_group R        t >= branch point of i, else 0; population std
 
-    The method is about where to continue: `apportion.advantages.branch_plan` with gain="mixed".
+    The method is about where to continue: `apportion.advantages.branch_plan` with gain="mixed" for prompts and
+    "disagree" for prefixes. What its predictor of success learns is `Tree.mean(..., over="leaves")` of 0/1 outcomes.
 
     Args:
         reward: trajectory column with the outcome.

@@ -112,7 +112,8 @@ def branch_rewards(
 
     Returns:
         Three TRAJECTORY rewards of role "shaping": "rollout" and "parent" (whole numbers below 2^52 that stand for ids;
-        a rollout that copied nothing abstains) and "copied" (policy tokens; turns where there are no tokens).
+        a rollout that copied nothing abstains) and "copied" (policy tokens; turns where there are no tokens). Whole
+        groups must be observed together: a claim cannot be checked without the rollout that it is about.
 
     Raises:
         MissingInput: when observing, no trajectory has the column `parent`, or a branch lacks both amounts.
