@@ -44,4 +44,5 @@ def within_group(batch: Batch, level: Level, labels: Tensor) -> Tensor:
     if labels.shape != (batch.size(level),):
         raise InvalidArgument("labels", tuple(labels.shape), f"one label for each of {batch.size(level)} elements")
     distinct, number = torch.unique(labels, return_inverse=True)
-    return batch.owner(level, Level.GROUP) * distinct.numel() + number
+    key: Tensor = batch.owner(level, Level.GROUP) * distinct.numel() + number
+    return key

@@ -171,9 +171,8 @@ def similarity(one: str, other: str, *, floor: float = 0.0) -> float | None:
     total = len(one) + len(other)
     if not total or one == other:
         return 1.0
-    for bound in (lambda: min(len(one), len(other)), lambda: (Counter(one) & Counter(other)).total()):
-        if 2 * bound() / total < floor:
-            return None
+    if 2 * min(len(one), len(other)) / total < floor or 2 * (Counter(one) & Counter(other)).total() / total < floor:
+        return None
     share = 2 * _common(one, other) / total
     return share if share >= floor else None
 

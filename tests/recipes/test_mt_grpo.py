@@ -24,7 +24,7 @@ def test_equal_turn_rewards_leave_grpo() -> None:
     rollouts = [rollout(str(i), by("paid", [0.5] * (1 + i)), reward=SOLVED[i]) for i in range(4)]
     expected = grpo(rewards_signal(SOLVED), dialect="trl").values.tolist()
     for turns in ("first", "each"):
-        made = advantages(mt_grpo(turns=turns), rollouts)  # type: ignore[arg-type]
+        made = advantages(mt_grpo(turns=turns), rollouts)
         assert made == pytest.approx([a for i, a in enumerate(expected) for _ in range(1 + i)])
 
 

@@ -10,9 +10,10 @@ from apportion.rollouts import Trajectory
 from tests.recipes.builders import advantages, rollout
 
 
-def steps(name: str, scores: list[float], matched: list[int | None], **columns: float) -> Trajectory:
-    rows = [{"score": s} if m is None else {"score": s, "matched": m} for s, m in zip(scores, matched, strict=True)]
-    return rollout(name, rows, **columns)
+def steps(name: str, scores: list[float], matched: list[int | None], *, reward: float = 0.0) -> Trajectory:
+    pairs = zip(scores, matched, strict=True)
+    rows: list[dict[str, float]] = [{"score": s} if m is None else {"score": s, "matched": m} for s, m in pairs]
+    return rollout(name, rows, reward=reward)
 
 
 ONE, TWO = steps("1", [1, 0.1, 1], [1, 0, 1]), steps("2", [1, 1, 1], [1, 1, 1])
