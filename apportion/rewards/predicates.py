@@ -221,9 +221,9 @@ class Not(Predicate):
         return None if answer is None else not answer
 
     def hears(self, message: Message, before: Before) -> bool | None:
-        """None stays None; a message is not an action that is no call of something."""
-        answer = None if self.about == "action" else self.inner.hears(message, before)
-        return False if self.about == "action" else None if answer is None else not answer
+        """None stays None; only asked where `about` is not the action."""
+        answer = self.inner.hears(message, before)
+        return None if answer is None else not answer
 
     def __invert__(self) -> Predicate:
         return self.inner

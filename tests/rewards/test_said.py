@@ -205,6 +205,40 @@ def test_a_reset_nobody_could_see_leaves_it_open() -> None:
     assert "cannot tell [confirmation after turn 0, but" in verdicts[2].evidence
 
 
+def test_a_reset_that_is_certain_ends_the_doubt() -> None:
+    known = argument("n", above=0)
+    maybe = (known & state("known")) | called("end")
+    for unclear, made in (
+        (call("spend", n=1), before(called("look"), called("book"), since=maybe)),
+        (call("look", n=1), before(called("look") & (known & state("known")), called("book"), since=called("end"))),
+    ):
+        assert values(seen(path([made]), [acted([LOOK], [unclear], [BOOK])])[0]) == [0.0, 0.0, 0.0]
+        assert values(seen(path([made]), [acted([LOOK], [unclear], [call("end")], [BOOK])])[0]) == [
+            0.0,
+            0.0,
+            0.0,
+            -0.25,
+        ]
+
+
+def test_a_state_is_counted_at_actions_alone() -> None:
+    rule = Rule(name="r", fulfils=called("book") & happened(state("n", above=0), since=said("user", contains="go")))
+    turns = (Turn(columns={"n": 1}), Turn(text="ok?", observation="go"), Turn(actions=(BOOK,)))
+    talk = ({"role": "assistant"}, {"role": "assistant"}, {"role": "user", "content": "go"}, {"role": "assistant"})
+    assert values(seen(path([rule]), [Trajectory(id="r", group="q", turns=turns, messages=talk)])[0]) == [0.0] * 3
+
+
+def test_the_environment_is_everybody_else() -> None:
+    rule = before(said("environment", contains="go"), called("book"))
+    assert scores(rule, "go: no", BOOK) == [0.0, -0.25]
+    assert scores(rule, "ok?: go", BOOK) == [0.0, 0.25]
+
+
+def test_what_closes_nothing_is_not_told() -> None:
+    rule = only_between(called("begin"), called("book"), called("end"))
+    assert found(rule, call("end"), BOOK)[1].evidence.endswith("[never opened so far]")
+
+
 def test_questions_are_checked() -> None:
     for wrong in (
         lambda: said("somebody"),  # type: ignore[arg-type]
