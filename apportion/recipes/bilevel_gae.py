@@ -8,7 +8,7 @@ from apportion import advantages as adv
 from apportion.advantages.states import OnTruncated
 from apportion.batch import Batch
 from apportion.recipe import Recipe, State, Streams
-from apportion.recipes.critic_inputs import Critic, Whitening, streams
+from apportion.recipes.critic_inputs import Critic, Whitening
 from apportion.rewards import Truncated
 from apportion.signal import Signal
 
@@ -53,7 +53,14 @@ def bilevel_gae(
     Source: the public code of RAGEN and VAGEN (arXiv 2504.20073); for the turn-wise variant see `turn_gae`.
     """
     critic = Critic(
-        "bilevel_gae", reward=reward, truncated=truncated, values=values, bootstrap=bootstrap, on_truncated=on_truncated
+        "bilevel_gae",
+        rates={"turn_discount": turn_discount, "turn_lam": turn_lam, "discount": discount, "lam": lam},
+        whitening=whitening,
+        reward=reward,
+        truncated=truncated,
+        values=values,
+        bootstrap=bootstrap,
+        on_truncated=on_truncated,
     )
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Streams:
@@ -61,22 +68,15 @@ def bilevel_gae(
         advantage = adv.bilevel_gae(
             outcome, before, last, turn_discount=turn_discount, turn_lam=turn_lam, discount=discount, lam=lam
         )
-        return streams(advantage, advantage + before.masked(advantage.known).neutral(), whitening)
+        return critic.streams(advantage, advantage + before.masked(advantage.known).neutral())
 
     return Recipe(
         name="bilevel_gae",
         observers=critic.observers,
         assign_signals=assign,
         aggregation="token-mean",
-        scope="group" if whitening == "none" else "batch",
+        scope=critic.scope,
         paper="2504.20073",
         needs=critic.needs,
-        parameters={
-            "turn_discount": turn_discount,
-            "turn_lam": turn_lam,
-            "discount": discount,
-            "lam": lam,
-            "whitening": whitening,
-            **critic.parameters,
-        },
+        parameters=critic.parameters,
     )

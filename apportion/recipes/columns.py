@@ -103,7 +103,7 @@ def trajectory_column(column: str, *, name: str | None = None) -> TrajectoryColu
     Example:
         >>> t = Trajectory(id="r", group="q", columns={"bootstrap_value": 0.5})
         >>> trajectory_column("bootstrap_value").observe([t])
-        [Scored(value=0.5, evidence="trajectory column 'bootstrap_value'")]
+        [Scored(value=0.5, evidence='')]
     """
     return TrajectoryColumn(column, name=name or column)
 

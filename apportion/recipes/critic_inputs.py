@@ -16,7 +16,7 @@ from apportion.rewards import Truncated, outcome
 from apportion.rewards.base import Reward
 from apportion.signal import Signal
 
-__all__ = ["Critic", "Whitening", "streams"]
+__all__ = ["Critic", "Whitening"]
 
 Whitening: TypeAlias = Literal["batch", "none"]
 
@@ -26,27 +26,45 @@ class Critic:
 
     Args:
         recipe: who asks, for messages.
+        rates: its discounts and lambdas by name, all in [0, 1].
+        whitening: over the elements of the "batch", or "none".
         reward: trajectory column with the outcome.
         truncated: what a rollout cut by a limit earns: "keep", "zero" or "exclude".
         values: token column, the critic's value of the state before each response token.
         bootstrap: trajectory column, its value of the state in which a trajectory was cut.
         on_truncated: "bootstrap", or "zero" to count a cut as an end.
+
+    Raises:
+        InvalidArgument: a rate outside [0, 1], or an unknown choice.
     """
 
     def __init__(
         self,
         recipe: str,
         *,
+        rates: Mapping[str, float],
+        whitening: Whitening,
         reward: str,
         truncated: Truncated,
         values: str,
         bootstrap: str,
         on_truncated: OnTruncated,
     ) -> None:
-        self.recipe, self.values, self.truncated, self.on_truncated = recipe, values, truncated, on_truncated
+        for name, rate in rates.items():
+            if not 0 <= rate <= 1:
+                raise InvalidArgument(name, rate, "a number in [0, 1]")
+        if whitening not in get_args(Whitening):
+            raise InvalidArgument("whitening", whitening, f"one of {', '.join(get_args(Whitening))}")
+        if on_truncated not in get_args(OnTruncated):
+            raise InvalidArgument("on_truncated", on_truncated, f"one of {', '.join(get_args(OnTruncated))}")
+        self.recipe, self.whitening, self.values = recipe, whitening, values
+        # A cut rollout that takes no part needs no value after it.
+        self.on_truncated: OnTruncated = "zero" if truncated == "exclude" else on_truncated
         self.outcome = outcome(reward, truncated=truncated)
         self.end: TrajectoryColumn = trajectory_column(bootstrap)
         self.parameters = {
+            **rates,
+            "whitening": whitening,
             "values": values,
             "bootstrap": bootstrap,
             "on_truncated": on_truncated,
@@ -64,6 +82,11 @@ class Critic:
         """The outcome, and what the last state is worth."""
         return self.outcome, self.end
 
+    @property
+    def scope(self) -> Literal["group", "batch"]:
+        """A whitening looks at the whole batch."""
+        return "group" if self.whitening == "none" else "batch"
+
     def of(self, batch: Batch, signals: Mapping[str, Signal]) -> tuple[Signal, Signal, Signal]:
         """The outcome, the value of the state before each policy token, and that of each last state.
 
@@ -72,16 +95,12 @@ class Critic:
         """
         how = "record the critic's value of the state before each token"
         values = token_signal(batch, self.values, needed_by=f"recipe {self.recipe!r}", how=how)
-        # A cut rollout that takes no part needs no value after it.
-        on_truncated = "zero" if self.truncated == "exclude" else self.on_truncated
-        return signals[self.outcome.name], values, last_values(batch, signals[self.end.name], on_truncated=on_truncated)
+        last = last_values(batch, signals[self.end.name], on_truncated=self.on_truncated)
+        return signals[self.outcome.name], values, last
 
-
-def streams(advantage: Signal, targets: Signal, whitening: Whitening) -> Streams:
-    """Advantages, whitened over what the current policy wrote, and the critic's targets as they are."""
-    if whitening not in get_args(Whitening):
-        raise InvalidArgument("whitening", whitening, f"one of {', '.join(get_args(Whitening))}")
-    if whitening == "none":
-        return Streams(advantages=advantage, returns=targets)
-    counts = tokens_that_count(advantage.batch, advantage.level) > 0
-    return Streams(advantages=adv.whiten(advantage.masked(counts)), returns=targets)
+    def streams(self, advantage: Signal, targets: Signal) -> Streams:
+        """Advantages, whitened over what the current policy wrote, and the critic's targets as they are."""
+        if self.whitening == "none":
+            return Streams(advantages=advantage, returns=targets)
+        counts = tokens_that_count(advantage.batch, advantage.level) > 0
+        return Streams(advantages=adv.whiten(advantage.masked(counts)), returns=targets)

@@ -8,7 +8,7 @@ from apportion.advantages.gae import gae, lambda_returns
 from apportion.advantages.states import OnTruncated, critic_values
 from apportion.batch import Batch
 from apportion.recipe import Recipe, State, Streams
-from apportion.recipes.critic_inputs import Critic, Whitening, streams
+from apportion.recipes.critic_inputs import Critic, Whitening
 from apportion.rewards import Truncated
 from apportion.signal import Signal
 
@@ -51,22 +51,29 @@ def ppo(
     Source: arXiv 1707.06347, GAE arXiv 1506.02438.
     """
     critic = Critic(
-        "ppo", reward=reward, truncated=truncated, values=values, bootstrap=bootstrap, on_truncated=on_truncated
+        "ppo",
+        rates={"discount": discount, "lam": lam},
+        whitening=whitening,
+        reward=reward,
+        truncated=truncated,
+        values=values,
+        bootstrap=bootstrap,
+        on_truncated=on_truncated,
     )
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Streams:
         outcome, before, last = critic.of(batch, signals)
         states = critic_values(before, last)
         targets = lambda_returns(outcome, states, discount=discount, lam=lam)
-        return streams(gae(outcome, states, discount=discount, lam=lam), targets, whitening)
+        return critic.streams(gae(outcome, states, discount=discount, lam=lam), targets)
 
     return Recipe(
         name="ppo",
         observers=critic.observers,
         assign_signals=assign,
         aggregation="token-mean",
-        scope="group" if whitening == "none" else "batch",
+        scope=critic.scope,
         paper="1707.06347",
         needs=critic.needs,
-        parameters={"discount": discount, "lam": lam, "whitening": whitening, **critic.parameters},
+        parameters=critic.parameters,
     )

@@ -10,7 +10,7 @@ from apportion.advantages.states import OnTruncated, turn_values
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.recipe import Recipe, State, Streams
-from apportion.recipes.critic_inputs import Critic, Whitening, streams
+from apportion.recipes.critic_inputs import Critic, Whitening
 from apportion.rewards import Truncated
 from apportion.signal import Signal
 
@@ -58,22 +58,29 @@ def turn_gae(
     if read not in ("first", "last"):
         raise InvalidArgument("read", read, "first or last")
     critic = Critic(
-        "turn_gae", reward=reward, truncated=truncated, values=values, bootstrap=bootstrap, on_truncated=on_truncated
+        "turn_gae",
+        rates={"discount": discount, "lam": lam},
+        whitening=whitening,
+        reward=reward,
+        truncated=truncated,
+        values=values,
+        bootstrap=bootstrap,
+        on_truncated=on_truncated,
     )
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Streams:
         outcome, tokens, last = critic.of(batch, signals)
         states = turn_values(tokens, last, read=read)
         targets = lambda_returns(outcome, states, discount=discount, lam=lam)
-        return streams(gae(outcome, states, discount=discount, lam=lam), targets, whitening)
+        return critic.streams(gae(outcome, states, discount=discount, lam=lam), targets)
 
     return Recipe(
         name="turn_gae",
         observers=critic.observers,
         assign_signals=assign,
         aggregation="token-mean",
-        scope="group" if whitening == "none" else "batch",
+        scope=critic.scope,
         paper="2504.20073",
         needs=critic.needs,
-        parameters={"discount": discount, "lam": lam, "read": read, "whitening": whitening, **critic.parameters},
+        parameters={"read": read, **critic.parameters},
     )

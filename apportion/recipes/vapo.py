@@ -12,7 +12,7 @@ from apportion.advantages.states import OnTruncated, critic_values
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.recipe import Recipe, State, Streams
-from apportion.recipes.critic_inputs import Critic, Whitening, streams
+from apportion.recipes.critic_inputs import Critic, Whitening
 from apportion.rewards import Truncated
 from apportion.signal import Signal
 
@@ -61,7 +61,14 @@ def vapo(
     if not (alpha > 0 and math.isfinite(alpha)):
         raise InvalidArgument("alpha", alpha, "a positive number")
     critic = Critic(
-        "vapo", reward=reward, truncated=truncated, values=values, bootstrap=bootstrap, on_truncated=on_truncated
+        "vapo",
+        rates={"discount": discount, "critic_lam": critic_lam},
+        whitening=whitening,
+        reward=reward,
+        truncated=truncated,
+        values=values,
+        bootstrap=bootstrap,
+        on_truncated=on_truncated,
     )
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Streams:
@@ -70,22 +77,16 @@ def vapo(
         length = batch.tokens_per_trajectory.to(torch.float64).clamp_min(1)
         lam = (1 - 1 / (alpha * length)).clamp_min(0)
         targets = lambda_returns(outcome, states, discount=discount, lam=critic_lam)
-        return streams(gae(outcome, states, discount=discount, lam=lam), targets, whitening)
+        return critic.streams(gae(outcome, states, discount=discount, lam=lam), targets)
 
     return Recipe(
         name="vapo",
         observers=critic.observers,
         assign_signals=assign,
         aggregation="token-mean",
-        scope="group" if whitening == "none" else "batch",
+        scope=critic.scope,
         paper="2504.05118",
         needs=critic.needs,
         reconstruction="from reports of the paper: whether advantages are whitened is unknown",
-        parameters={
-            "alpha": alpha,
-            "critic_lam": critic_lam,
-            "discount": discount,
-            "whitening": whitening,
-            **critic.parameters,
-        },
+        parameters={"alpha": alpha, **critic.parameters},
     )
