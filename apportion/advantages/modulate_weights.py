@@ -23,8 +23,10 @@ from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
 from apportion.signal import Signal
+from apportion.verdicts import LARGEST
 
 __all__ = [
+    "LARGEST_EXPONENT",
     "bounded_signed",
     "exp_clip",
     "hindsight_ratio",
@@ -36,7 +38,8 @@ __all__ = [
     "within_rollout",
 ]
 
-_LOG_LARGEST = math.log(1e150)
+# e to the power of this is LARGEST: no weight overflows.
+LARGEST_EXPONENT = math.log(LARGEST)
 
 
 def exp_clip(z: Signal, *, limit: float = 0.25) -> Signal:
@@ -58,8 +61,8 @@ def exp_clip(z: Signal, *, limit: float = 0.25) -> Signal:
 
     Source: arXiv 2608.24588 (IAPO), whose limit is the default.
     """
-    if not 0 <= limit <= _LOG_LARGEST:
-        raise InvalidArgument("limit", limit, f"a number in [0, {_LOG_LARGEST:.0f}]")
+    if not 0 <= limit <= LARGEST_EXPONENT:
+        raise InvalidArgument("limit", limit, f"a number in [0, {LARGEST_EXPONENT:.0f}]")
     return _weight(z, torch.exp(z.values.clamp(-limit, limit)))
 
 

@@ -48,6 +48,17 @@ _RECIPES: Mapping[str, str] = {
     "trace_tree": "apportion.recipes.trace_tree",
     "tree_grpo": "apportion.recipes.tree_grpo",
     "treerl": "apportion.recipes.treerl",
+    "hca": "apportion.recipes.hca",
+    "iapo": "apportion.recipes.iapo",
+    "pbrs": "apportion.recipes.pbrs",
+    "rudder": "apportion.recipes.rudder",
+    "trace": "apportion.recipes.trace",
+    "triage": "apportion.recipes.triage",
+    "vineppo": "apportion.recipes.vineppo",
+    "experimental/first_error": "apportion.recipes.experimental.first_error",
+    "experimental/mutating_steps": "apportion.recipes.experimental.mutating_steps",
+    "experimental/step_filter": "apportion.recipes.experimental.step_filter",
+    "experimental/value_gate": "apportion.recipes.experimental.value_gate",
 }
 
 
@@ -72,7 +83,7 @@ def factory(name_or_file: str | Path) -> Factory:
     """
     text = str(name_or_file)
     if text in _RECIPES:
-        made: Factory = getattr(importlib.import_module(_RECIPES[text]), text)
+        made: Factory = getattr(importlib.import_module(_RECIPES[text]), text.rpartition("/")[2])
         return made
     if not text.endswith(".py"):
         raise InvalidArgument("recipe", text, f"a file ending in .py, or one of {', '.join(names())}")

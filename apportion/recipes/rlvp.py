@@ -214,6 +214,10 @@ def _shaping_is_on(anneal_after: int | None, step: int | None) -> bool:
 
 def _path_observers(rules: str | None, violations: str, fulfilments: str) -> tuple[Reward, Reward]:
     if rules is None:
-        return turn_column(violations, name="violations"), turn_column(fulfilments, name="fulfilments")
+        how = "record it per turn, name another column, or give rules (recipe rlvp: rules=FILE.py)"
+        return (
+            turn_column(violations, name="violations", how=how),
+            turn_column(fulfilments, name="fulfilments", how=how),
+        )
     made = path(load_rules(rules))
     return made.violations.named("violations"), made.fulfilments.named("fulfilments")
