@@ -105,13 +105,11 @@ def show(result: Probe, source: str, *, left_out: int = 0) -> None:
 
 
 def _sizes(result: Probe, left_out: int) -> Text:
-    small = result.kinds["singleton"] + result.kinds["unknown"]
+    kinds = ", ".join(f"{n:,} {kind}" for kind, n in result.kinds.items() if n)
     told = [
-        f"{c.count(result.rollouts, 'rollout')} in {c.count(result.groups, 'group')}",
+        f"{c.count(result.rollouts, 'rollout')} in {c.count(result.groups, 'group')}{f' ({kinds})' if kinds else ''}",
         f"{result.dead:,} dead, {result.restored:,} of them with a signal that varies",
     ]
-    if small:
-        told.append(f"{small:,} with fewer than 2 known rewards")
     if left_out:
         told.append(f"{c.count(left_out, 'row')} left out")
     return Text("; ".join(told))

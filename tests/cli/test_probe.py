@@ -53,7 +53,7 @@ def lines(result: Result) -> list[str]:
 
 def test_a_page_with_the_number_behind_each_advice(run: Run, source: Path, rules: Path) -> None:
     page = lines(run("probe", source, "--rules", rules, columns=80))
-    assert "4 rollouts in 2 groups; 2 dead, 1 of them with a signal that varies" in page
+    assert "4 rollouts in 2 groups (2 all-fail); 2 dead, 1 of them with a signal that" in page
     assert "fulfilments 1 of 2 50% 1–99% – likely, sample more" in page
     assert "violations 1 of 2 50% 1–99% – penalty, no gate" in page
     assert "turns 1 of 2 50% 1–99% – size is no reason" in page
