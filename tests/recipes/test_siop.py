@@ -1,0 +1,80 @@
+"""SIOP: support of the rollout's own answer, weighted by its reliability, in one pool per prompt."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from apportion.batch import Batch
+from apportion.errors import InvalidArgument, MissingInput
+from apportion.recipes.siop import cluster_reliability, siop
+from apportion.rewards import observe
+from apportion.rollouts import Trajectory
+from tests.recipes.builders import advantages, by, rollout
+from tests.recipes.test_igpo import pooled
+
+Q = 0.75
+GAIN = Q * math.log(2)
+
+
+def told(name: str, q: float, start: float, *after: float | None, group: str = "q") -> Trajectory:
+    return rollout(name, by("support", after), group=group, reliability=q, support_start=start)
+
+
+TWO = told("1", Q, 0.1, 0.2, 0.4)
+
+
+def test_rewards_of_the_specification() -> None:
+    """q = .75, p = [.1, .2, .4]: .5199 and .8949; a rollout of one turn has (1 - lambda) q alone."""
+    one, two, alone = pooled(0.5199, 0.8949, 0.125)
+    made = advantages(siop(), [TWO, told("2", 0.25, 0.5, 0.6)])
+    assert made == pytest.approx([one + two, two, alone], abs=1e-4)
+
+
+def test_equal_rewards_are_exactly_zero() -> None:
+    flat = [told(str(i), Q, 0.1, 0.1, group="q") for i in range(3)]
+    assert advantages(siop(), flat) == [0.0] * 3
+    assert advantages(siop(), flat[:1]) == [0.0]
+
+
+def test_no_valid_answer_is_out_of_the_pool_and_still_in_the_loss() -> None:
+    rollouts = [TWO, told("2", 0.0, 0.5, 0.9, 0.9)]
+    one, two = pooled(GAIN, GAIN + 0.375)
+    assert advantages(siop(), rollouts) == pytest.approx([one + two, two, 0.0, 0.0], abs=1e-6)
+    credit, _ = siop().score(rollouts)
+    assert credit.in_loss.tolist() == [True] * 4
+
+
+def test_an_unknown_support_is_no_zero_gain() -> None:
+    rollouts = [told("1", 1.0, 0.1, None, 0.4), told("2", 1.0, 0.1, 0.2, 0.2)]
+    last, gain, share = pooled(0.5, math.log(2), 0.5)
+    assert advantages(siop(), rollouts) == pytest.approx([last, last, gain + share, share], abs=1e-6)
+
+
+def test_constant_support_leaves_the_reliability_alone() -> None:
+    rollouts = [told("1", 1.0, 0.1, 0.1), told("2", 0.5, 0.1, 0.1)]
+    assert advantages(siop(), rollouts) == pytest.approx([0.5**0.5, -(0.5**0.5)])
+
+
+def test_two_prompts_never_mix() -> None:
+    rollouts = [TWO, told("2", 0.25, 0.5, 0.6)]
+    mixed = [*rollouts, told("3", 1.0, 0.1, 0.9, group="p"), told("4", 0.2, 0.9, 0.1, group="p")]
+    assert advantages(siop(), mixed)[:3] == pytest.approx(advantages(siop(), rollouts))
+
+
+def test_reliability_of_clusters() -> None:
+    assert cluster_reliability([3, 1], [0.8, 0.2])[0] == pytest.approx(0.8454, abs=1e-4)
+    assert cluster_reliability([3, 1], [0.8, 0.2], eta=0.0) == pytest.approx([0.75, 0.25])
+    assert cluster_reliability([2], [0.1]) == [1.0]
+    with pytest.raises(InvalidArgument, match="sizes"):
+        cluster_reliability([1, 0], [0.1, 0.1])
+
+
+def test_what_is_missing_or_wrong_is_said() -> None:
+    with pytest.raises(MissingInput, match="turn column 'support'"):
+        siop().score([rollout("a", [{}], reliability=1.0)])
+    rollouts = [told("1", 1.0, -0.1, 0.2)]
+    seen = observe(siop().observers, rollouts)
+    with pytest.raises(InvalidArgument, match="not below 0"):
+        siop().assign(Batch.pack(rollouts), seen)
