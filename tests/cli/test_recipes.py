@@ -37,7 +37,8 @@ def test_a_recipe_in_detail(run: Run, name: str, columns: int) -> None:
     for setting in json.loads(run("recipes", name, "--json").stdout)["settings"]:
         assert f"  {setting['name']}=" in result.stdout
     assert f"--recipe {name}" in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= columns
+    # A command that is broken in two cannot be pasted.
+    assert max(len(line) for line in result.stdout.splitlines() if not line.startswith("  apportion ")) <= columns
 
 
 def test_settings_carry_their_documentation(run: Run) -> None:
