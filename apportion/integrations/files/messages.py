@@ -2,8 +2,8 @@
 
     {"task_id": 0, "trial": 2, "reward": 1.0, "info": {...}, "traj": [{"role": "system", "content": "..."}, ...]}
 
-One turn is one assistant message; what follows it, up to the next one, is its observation. No tokens are recorded in
-such a file, so credit is per turn.
+One turn is one assistant message; what follows it, up to the next one, is its observation. A message may have a reward
+of its own: a turn's is the sum of those of its messages. No tokens are recorded in such a file, so credit is per turn.
 """
 
 from __future__ import annotations
@@ -121,6 +121,13 @@ def _turns(messages: tuple[dict[str, Any], ...], name: str, syntax: Syntax) -> t
             text=content_text(messages[start].get("content")),
             actions=parse_actions(messages[start], syntax),
             observation="\n".join(content_text(answer.get("content")) for answer in messages[start + 1 : stop]),
+            reward=_paid([(f"{name}[{k}].reward", messages[k].get("reward")) for k in range(start, stop)]),
         )
         for start, stop in pairwise([*starts, len(messages)])
     )
+
+
+def _paid(rewards: list[tuple[str, Any]]) -> float | None:
+    """What the messages of one turn were paid; None where no message has a reward."""
+    found = [value for field, given in rewards if (value := number(given, field)) is not None]
+    return sum(found) if found else None

@@ -106,6 +106,24 @@ def test_rewards_become_floats_and_null_stays_unknown(tmp_path: Path, reward: ob
     assert type(value) is type(expected)
 
 
+def test_rewards_of_messages_are_those_of_their_turn(tmp_path: Path) -> None:
+    """The call was paid 0.25 and its result 0.5; nothing was paid for the answer, which is not 0."""
+    chat = [
+        {"role": "user", "content": "hi", "reward": 9.0},
+        {"role": "assistant", "content": "look", "reward": 0.25},
+        {"role": "tool", "content": "found", "reward": "0.5"},
+        {"role": "assistant", "content": "done", "reward": None},
+        {"role": "user", "content": "thanks"},
+    ]
+    t = one(tmp_path, episode(traj=chat))
+    assert [turn.reward for turn in t.turns] == [0.75, None]
+
+
+def test_what_is_no_reward_of_a_message_is_refused(tmp_path: Path) -> None:
+    chat = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "x", "reward": float("nan")}]
+    assert problem(tmp_path, episode(traj=chat)).field == "traj[1].reward"
+
+
 def test_without_a_reward_there_is_no_column(tmp_path: Path) -> None:
     row = episode()
     del row["reward"]
