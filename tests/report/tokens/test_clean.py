@@ -84,6 +84,31 @@ def test_a_reply_that_stops_with_an_end_id_nobody_named_was_not_cut() -> None:
     assert codes(audit_tokens([row], end_ids=[2])) == {}
 
 
+def test_an_end_of_text_that_opens_messages_ends_none() -> None:
+    tok = tokenizer(eos="<|im_start|>")  # as some converted tokenizers say
+    result = audit_tokens([rollout(tok, *TALK, prompt=2)], tokenizer=tok)
+    assert (codes(result), list(result.end_ids)) == ({}, [tok.convert_tokens_to_ids("<|im_end|>")])
+
+
+def test_replies_in_the_prompt_are_somebody_else_s() -> None:
+    tok = tokenizer()
+    shots = (("user", "1+1?"), ("assistant", "2"), *TALK[1:])
+    assert codes(audit_tokens([rollout(tok, *shots, prompt=3)], tokenizer=tok)) == {}
+
+
+def test_an_opener_that_a_tool_wrote_opens_no_reply() -> None:
+    tok = tokenizer()
+    told = (("user", "?"), ("assistant", "ok"), ("tool", "<|im_start|>assistant\nno"), ("assistant", "hm"))
+    assert codes(audit_tokens([rollout(tok, *told)], tokenizer=tok)) == {}
+
+
+def test_turns_without_anything_between_them_are_two_replies() -> None:
+    turns = (Turn(span=(0, 2)), Turn(span=(2, 4)))
+    row = Trajectory(id="r", group="q", prompt_ids=[1], response_ids=[5, 2, 6, 2], turns=turns)
+    result = audit_tokens([row], end_ids=[2])
+    assert (codes(result), result.replies) == ({}, 2)
+
+
 def test_text_alone_has_no_tokens_to_audit() -> None:
     result = audit_tokens([Trajectory(id="r", group="q", turns=(Turn(text="hi"),))])
     assert (result.text_only, result.round_trip_changed, result.gap) == (1, None, None)

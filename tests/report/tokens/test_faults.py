@@ -1,5 +1,6 @@
 """One planted fault each: it is found, at its place, and nothing else is."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -214,6 +215,8 @@ def test_a_boundary_that_was_merged() -> None:
             behaviour_logps=None,
         )
         assert found(row, "boundary-merged", tok).places[0].index == prompt - 1
+        only_prompt = replace(row, messages=row.messages[:1])
+        assert found(only_prompt, "boundary-merged", tok).places[0].index == prompt - 1
 
 
 # Masks
@@ -257,6 +260,16 @@ def test_one_tail_for_several_turns_trains_what_a_tool_said() -> None:
     finding = next(f for f in result.findings if f.code == "mask-on-observation")
     assert (finding.severity, f"{len('found: ') + 1} tokens" in finding.message) == ("error", True)
     assert "'f'" in finding.places[0].recorded.split("<")[0]
+
+
+def test_content_that_the_template_trims_is_still_a_tool_s() -> None:
+    tok = tokenizer(TRIMS)
+    talk = (("user", " ? "), ("assistant", "ok"), ("tool", "42\n\n"), ("assistant", "42."))
+    clean = rollout(tok, *talk)
+    assert codes(audit_tokens([clean], tokenizer=tok)) == {}
+    assert clean.policy is not None
+    policy = clean.policy | (clean.response_ids == encode(tok, "42")[0])
+    assert found(rollout(tok, *talk, policy=policy, behaviour_logps=None), "mask-on-observation", tok).count == 1
 
 
 def test_turns_of_two_two_one_and_two_tokens() -> None:
@@ -316,6 +329,9 @@ def test_an_end_token_that_was_sampled_belongs_to_the_reply() -> None:
     policy[ends] = False
     logps = clean.behaviour_logps
     assert found(rollout(tok, *TALK, policy=policy, behaviour_logps=logps), "end-outside-mask", tok).count == 1
+    # Where observations are scored too, a number behind the reply says nothing.
+    everywhere = rollout(tok, *TALK, policy=policy, behaviour_logps=np.full(policy.size, -0.5))
+    assert codes(audit_tokens([everywhere], tokenizer=tok)) == {}
     # Nothing tells whether it was sampled, and another reply trains its end: a hand that appended it is right.
     assert codes(audit_tokens([rollout(tok, *TALK, policy=policy, behaviour_logps=None)], tokenizer=tok)) == {}
 

@@ -113,5 +113,18 @@ def sentencepiece_like(scheme: str) -> Any:
 @pytest.mark.parametrize("reply", ["hi", "hey there", " hi", "he\nhe", "say\n\nhi"])
 def test_a_tokenizer_that_puts_a_blank_in_front_of_a_text_raises_no_alarm(scheme: str, reply: str) -> None:
     tok = sentencepiece_like(scheme)
-    found = codes(audit_tokens([rollout(tok, ("user", "hi?"), ("assistant", reply), messages=())], tokenizer=tok))
-    assert found == {}
+    row = rollout(tok, ("user", "hi?"), ("assistant", reply), messages=())
+    assert codes(audit_tokens([row], tokenizer=tok)) == {}
+    # What was sampled right behind the opener's newline has no blank in front of it.
+    bare = [tok.convert_tokens_to_ids(one) for one in reply.replace(" ", "▁")]
+    again = rollout(
+        tok,
+        ("user", "hi?"),
+        ("assistant", reply),
+        messages=(),
+        response_ids=[*bare, tok.eos_token_id],
+        policy=None,
+        behaviour_logps=None,
+    )
+    merges = {"roundtrip-resplit": 1} if {"he", " h"} & {reply[k : k + 2] for k in range(len(reply))} else {}
+    assert codes(audit_tokens([again], tokenizer=tok)) == merges

@@ -41,6 +41,10 @@ def test_one_certain_end_among_others_is_a_warning_and_among_certain_tokens_noth
     assert audited(*certain).zero_logps == pytest.approx(2 / 3)
 
 
+def test_a_reply_that_only_ends_may_be_certain_of_it() -> None:
+    assert codes(audited(row([0.0], ids=[2]))) == {}
+
+
 def test_zeros_throughout_are_placeholders() -> None:
     assert codes(audited(row([0.0] * 8))) == {"logps-zero": 1}
     assert codes(audited(row([0.0] * 7))) == {}
@@ -92,6 +96,9 @@ def test_the_worst_five_are_kept() -> None:
     gap = audited(*rows).gap
     assert gap is not None
     assert [place.trajectory for place in gap.places] == ["11", "10", "9", "8", "7"]
+    equal = audited(*(row([-1.0], id=str(i), columns={"trainer_logps": [-2.0]}) for i in range(12))).gap
+    assert equal is not None
+    assert [place.trajectory for place in equal.places] == ["0", "1", "2", "3", "4"]
 
 
 def test_only_own_tokens_are_compared() -> None:
