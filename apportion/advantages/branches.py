@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -12,7 +14,7 @@ from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
 from apportion.signal import Signal
 
-__all__ = ["branch_tree", "inside_groups", "prefix_tree"]
+__all__ = ["branch_tree", "branch_values", "inside_groups", "prefix_tree"]
 
 
 def branch_tree(rollout: Signal, parent: Signal, copied: Signal) -> Tree:
@@ -42,24 +44,13 @@ def branch_tree(rollout: Signal, parent: Signal, copied: Signal) -> Tree:
         >>> tree.parent.tolist(), tree.fresh.tolist()[-4:]
         ([5, 5, 4, 3, 3, 4], [False, True, True, True])
     """
-    batch = rollout.batch
-    for name, x in (("rollout", rollout), ("parent", parent), ("copied", copied)):
-        _check(name, x, batch, Level.TRAJECTORY)
-    size, level = len(batch), batch.finest
-    branched = parent.known & copied.known & (copied.values > 0)
-    offset = torch.where(branched, copied.values, 0.0).long()
-    # A line is one rollout, present or only named as a parent, in one group.
-    names = torch.cat((rollout.values, parent.values[branched])).long()
-    group, number = inside_groups(torch.cat((batch.group, batch.group[branched])), names)
-    line = number[:size]
-    above = torch.full_like(group, -1)
-    above[line[branched]] = number[size:]
-    start = torch.zeros_like(group)
-    start[line] = offset
-    above = _lifted(above, start, batch, line)
+    batch, size, level = rollout.batch, len(rollout.batch), rollout.batch.finest
+    lines = _lines(rollout, parent, copied)
+    line, group, above, start = lines.of, lines.group, lines.above, lines.start
+    branches = line[lines.branched]
     # Points on lines in order: inner nodes, numbered by rank.
-    width = int(offset.max()) + 2
-    points = torch.unique(above[line[branched]] * width + offset[branched])
+    width = int(start.max()) + 2
+    points = torch.unique(above[branches] * width + start[branches])
     on = points // width
     first = size + batch.size(Level.GROUP)
     hangs = first + torch.searchsorted(points, above * width + start)
@@ -71,6 +62,86 @@ def branch_tree(rollout: Signal, parent: Signal, copied: Signal) -> Tree:
     roots = torch.arange(size, first, device=points.device)
     node, fresh = _reached(batch, level, line, above, start, points, width)
     return Tree(batch=batch, level=level, parent=torch.cat((leaf_parent, roots, inner_parent)), node=node, fresh=fresh)
+
+
+def branch_values(rollout: Signal, parent: Signal, copied: Signal, outcome: Signal) -> Signal:
+    """What rollouts branched off before an element earned on average: the value of the state there, by sampling.
+
+        V_t = mean of R over the branches that copied everything before t, and nothing else
+
+    Args:
+        rollout: as in `branch_tree`.
+        parent: as in `branch_tree`.
+        copied: as in `branch_tree`.
+        outcome: R, TRAJECTORY; a branch without one is not counted.
+
+    Returns:
+        A signal at the batch's finest level, ABSENT wherever nobody branched off; `cut_values` reads it. It lies on the
+        rollout that wrote the element; branches behind its last element are not counted.
+
+    Raises:
+        InvalidArgument: as `branch_tree`.
+
+    Example:
+        >>> b = Batch.of(groups=["q"] * 3, tokens=[3, 2, 2])
+        >>> rollout = Signal.of(b, Level.TRAJECTORY, [7.0, 8.0, 9.0], name="rollout")
+        >>> parent = Signal.of(b, Level.TRAJECTORY, [None, 7.0, 7.0], name="parent")
+        >>> copied = Signal.of(b, Level.TRAJECTORY, [None, 1.0, 1.0], name="copied")
+        >>> outcome = Signal.of(b, Level.TRAJECTORY, [1.0, 1.0, 0.0], name="outcome")
+        >>> found = branch_values(rollout, parent, copied, outcome)
+        >>> found.values.tolist(), found.known.tolist()[:3]
+        ([0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0], [False, True, False])
+    """
+    batch, level = rollout.batch, rollout.batch.finest
+    lines = _lines(rollout, parent, copied)
+    trajectory = torch.full_like(lines.group, -1)
+    trajectory[lines.of] = torch.arange(len(batch), device=lines.of.device)
+    branches = lines.of[lines.branched & outcome.known]
+    source, offset = trajectory[lines.above[branches]], lines.start[branches]
+    lengths = batch.lengths(level, Level.TRAJECTORY)
+    inside = (source >= 0) & (offset < lengths[source])
+    at = (segments.starts(lengths)[source] + offset)[inside]
+    earned = outcome.values[lines.branched & outcome.known][inside]
+    total = outcome.values.new_zeros(batch.size(level)).index_add(0, at, earned)
+    count = torch.bincount(at, minlength=total.numel())
+    return Signal.of(batch, level, total / count.clamp_min(1), name="continuations", known=count > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """A line is one rollout, present or only named as a parent, in one group.
+
+    Attributes:
+        of: int64[B] the line of every rollout.
+        branched: bool[B] whether it copied anything.
+        group: int64[m] of every line.
+        above: int64[m] the line that it was branched off, that of whoever wrote the element before it; -1 = none.
+        start: int64[m] how much it copied.
+    """
+
+    of: Tensor
+    branched: Tensor
+    group: Tensor
+    above: Tensor
+    start: Tensor
+
+
+def _lines(rollout: Signal, parent: Signal, copied: Signal) -> _Lines:
+    batch = rollout.batch
+    for name, x in (("rollout", rollout), ("parent", parent), ("copied", copied)):
+        _check(name, x, batch, Level.TRAJECTORY)
+    branched = parent.known & copied.known & (copied.values > 0)
+    # Nothing is said about a rollout in which the policy wrote nothing; it needs a name of its own all the same.
+    nameless = -1 - torch.arange(len(batch), device=batch.device)
+    mine = torch.where(rollout.known, rollout.values.long(), nameless)
+    names = torch.cat((mine, parent.values[branched].long()))
+    group, number = inside_groups(torch.cat((batch.group, batch.group[branched])), names)
+    line = number[: len(batch)]
+    above = torch.full_like(group, -1)
+    above[line[branched]] = number[len(batch) :]
+    start = torch.zeros_like(group)
+    start[line] = torch.where(branched, copied.values, 0.0).long()
+    return _Lines(line, branched, group, _lifted(above, start, batch, line), start)
 
 
 def _check(name: str, x: Signal, batch: Batch, level: Level) -> None:

@@ -56,7 +56,7 @@ def cut_values(at_cuts: Signal, last: Signal) -> StateValues:
         after      V1    V3   V3   R    R          R = the outcome
 
     Args:
-        at_cuts: V of the state before a token, TOKEN level; known at the cuts alone.
+        at_cuts: V of the state before a token (turn), at TOKEN (TURN) level; known at the cuts alone.
         last: what the end is worth, TRAJECTORY: the outcome.
 
     Returns:
@@ -72,11 +72,11 @@ def cut_values(at_cuts: Signal, last: Signal) -> StateValues:
         >>> cut_values(values, Signal.of(b, Level.TRAJECTORY, [1.0], name="outcome")).difference.values.tolist()
         [0.25, 0.25, -0.5, 0.75]
     """
-    batch = at_cuts.batch
-    if at_cuts.level != Level.TOKEN or last.level != Level.TRAJECTORY or last.batch is not batch:
-        found = f"{at_cuts.level.name}, {last.level.name}"
-        raise InvalidArgument("at_cuts, last", found, "a value per TOKEN and one per TRAJECTORY of the same batch")
-    n, lengths, cut = at_cuts.values.numel(), batch.tokens_per_trajectory, at_cuts.known
+    batch, level = at_cuts.batch, at_cuts.level
+    if level > Level.TRAJECTORY or last.level != Level.TRAJECTORY or last.batch is not batch:
+        found = f"{level.name}, {last.level.name}"
+        raise InvalidArgument("at_cuts, last", found, "values per TOKEN or TURN, and per TRAJECTORY, of one batch")
+    n, lengths, cut = at_cuts.values.numel(), batch.lengths(level, Level.TRAJECTORY), at_cuts.known
     if not n:
         return StateValues(before=at_cuts, after=at_cuts)
     here = torch.arange(n, device=cut.device)
@@ -90,4 +90,4 @@ def cut_values(at_cuts: Signal, last: Signal) -> StateValues:
     ahead = coming.clamp_max(n - 1)
     before = at_cuts.linear(lambda v: v[begun.clamp_min(0)], torch.where(begun >= first, known, absent).to(torch.uint8))
     after = at_cuts.linear(lambda v: v[ahead], torch.where(inside, known, absent).to(torch.uint8))
-    return StateValues(before=before, after=after + last.spread(Level.TOKEN).masked(~inside))
+    return StateValues(before=before, after=after + last.spread(level).masked(~inside))

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
+from apportion.advantages.branches import branch_values
 from apportion.advantages.cuts import cut_values
 from apportion.advantages.group_stat import group_stat, group_statistics
 from apportion.advantages.modulate import modulate
@@ -25,7 +26,7 @@ from apportion.signal import Signal
 
 __all__ = ["spo"]
 
-Form: TypeAlias = Literal["chain", "tree"]
+Form: TypeAlias = Literal["chain", "continuations", "tree"]
 EdgeScale: TypeAlias = Literal["none", "parent_std"]
 
 _VALUES = "record what the continuations sampled from before a token earned on average (null on tokens that are no cut)"
@@ -44,12 +45,14 @@ def spo(
 ) -> Recipe:
     """What a segment changes in the value of the state, on those of its tokens that were not sure anyway.
 
-        chain  A = V(next cut) - V(cut); the last segment: R - V(cut); before the first cut: nothing
-        tree   V(n) = mean of V over the children of n, of a leaf R;  A = (V(n) - V(parent)) [/ std of the siblings]
+        chain          A = V(next cut) - V(cut); the last segment: R - V(cut); before the first cut: nothing
+        continuations  the same; V(cut) = mean outcome of the rollouts branched off at it, which are not trained
+        tree           V(n) = mean of V over the children of n, of a leaf R;  A = V(n) - V(parent) [/ std of siblings]
 
     Args:
-        form: "chain": values from continuations at cut points (see `apportion.advantages.cuts.cut_points` for where);
-            "tree": the rollouts themselves are the continuations.
+        form: what values are made of: recorded numbers ("chain"), recorded branches that only measure
+            ("continuations"), or rollouts that branch and are all trained ("tree"). Where to cut:
+            `apportion.advantages.cuts.cut_points`.
         values: token column of the chain, V of the state before a token, known at the cuts alone.
         branches: of the tree: "recorded" (columns) or "prefixes" (turns that are equal).
         scale: of the tree: "parent_std" divides by the population std of the parent's children.
@@ -76,11 +79,14 @@ def spo(
     recipe = f"recipe spo ({form})"
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
+        solved = signals["outcome"]
         if form == "chain":
             at_cuts = token_signal(batch, values, needed_by=recipe, how=_VALUES)
-            credit = cut_values(at_cuts, signals["outcome"]).difference
+            credit = cut_values(at_cuts, solved).difference
+        elif form == "continuations":
+            credit = _measured(solved, signals)
         else:
-            credit = _edges(signals["outcome"], tree_of(signals, among=signals["outcome"]), scale)
+            credit = _edges(solved, tree_of(signals, among=solved), scale)
         if mask_above == 1:
             return credit
         logps = token_signal(batch, "behaviour_logps", needed_by=recipe, how=_LOGPS)
@@ -89,10 +95,11 @@ def spo(
         )
         return modulate(credit, where_true(unsure))
 
-    needed = (f"token column {values!r}",) if form == "chain" else branches_needed(branches)
+    seen_as: Branches = branches if form == "tree" else "recorded"
+    needed = (f"token column {values!r}",) if form == "chain" else branches_needed(seen_as)
     return Recipe(
         name="spo",
-        observers=[outcome(reward, truncated=truncated), *(tree_observers(branches) if form == "tree" else ())],
+        observers=[outcome(reward, truncated=truncated), *(() if form == "chain" else tree_observers(seen_as))],
         assign_signals=assign,
         aggregation="token-mean",
         paper="2505.23564",
@@ -107,6 +114,15 @@ def spo(
             "truncated": truncated,
         },
     )
+
+
+def _measured(solved: Signal, signals: Mapping[str, Signal]) -> Signal:
+    """The chain of cuts at which others were branched off; a rollout off which nobody was branched gets nothing."""
+    # A shift of all outcomes changes no difference, and the mean of centred equal ones is exactly 0.
+    centred = group_stat(solved, scale="none")
+    at_cuts = branch_values(signals["rollout"], signals["parent"], signals["copied"], centred)
+    credit = cut_values(at_cuts, centred).difference
+    return credit.masked(solved.batch.spread(solved.known, Level.TRAJECTORY, credit.level))
 
 
 def _edges(solved: Signal, tree: Tree, scale: EdgeScale) -> Signal:

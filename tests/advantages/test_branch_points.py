@@ -93,7 +93,7 @@ def test_levels_and_numbers_are_checked() -> None:
         lambda: window_entropy(x, vocabulary=1),
         lambda: cut_points(per),
         lambda: cut_points(x, every=0),
-        lambda: cut_values(per, per),
+        lambda: cut_values(x, x),
     ):
         with pytest.raises(InvalidArgument):
             call()

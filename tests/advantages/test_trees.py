@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.advantages.branches import branch_tree, prefix_tree
+from apportion.advantages.branches import branch_tree, branch_values, prefix_tree
 from apportion.advantages.group_stat import group_stat
 from apportion.advantages.trees import Tree
 from apportion.batch import Batch
@@ -99,6 +99,15 @@ def test_a_parent_that_is_absent_still_joins_its_branches() -> None:
     tree = branch_tree(*[Signal.of(rest, Level.TRAJECTORY, x.values[1:], name="x") for x in seen])
     bcd, cd = frozenset({"p-b", "p-c", "p-d"}), frozenset({"p-c", "p-d"})
     assert {(bcd, bcd), (cd, bcd), (frozenset({"p-c"}), cd)} <= described(tree)
+
+
+def test_rollouts_about_which_nothing_is_said_are_nobody_else() -> None:
+    b = Batch.of(groups=["q"] * 3, tokens=[2, 0, 0])
+    numbers = [Signal.of(b, Level.TRAJECTORY, v, name="n") for v in ([0.0, None, None], [None] * 3, [None] * 3)]
+    assert branch_tree(*numbers).parent.tolist() == [3, 3, 3, 3]
+    branched = [Signal.of(b, Level.TRAJECTORY, v, name="n") for v in ([0.0, 1.0, None], [None, 0.0, None], [0, 1, 0])]
+    found = branch_values(*branched, Signal.of(b, Level.TRAJECTORY, [0.0, 1.0, 0.0], name="outcome"))
+    assert found.values.tolist() == [0.0, 1.0]
 
 
 def test_two_prompts_never_share_a_node() -> None:

@@ -111,6 +111,12 @@ ROWS = [
         settings={"form": "tree", "mask_above": 1.0, "scale": "parent_std"},
         degree=0,
     ),
+    _tree(
+        "spo",
+        _recorded,
+        called="spo (continuations)",
+        settings={"form": "continuations", "mask_above": 1.0},
+    ),
     Row(
         name="recipe spo",
         covers="recipe spo",

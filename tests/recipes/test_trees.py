@@ -158,6 +158,34 @@ def test_spo_sums_over_segments_to_the_outcome_minus_the_first_value() -> None:
     assert float(found.advantages.values.sum()) == pytest.approx(0.0 - 0.3)
 
 
+def test_spo_values_a_cut_by_the_continuations_sampled_there() -> None:
+    rows = [
+        rollout("a", [1, 2, 3, 4], 1),
+        rollout("b", [1, 5], 0, parent="a", copied=1),
+        rollout("c", [1, 6], 1, parent="a", copied=1),
+        rollout("d", [1, 2, 3, 7], 1, parent="a", copied=3),
+        rollout("e", [1, 2, 3, 8], 0, parent="d", copied=3),
+        rollout("f", [1, 9], None, parent="b", copied=1),
+    ]
+    credit = score("spo", rows, form="continuations", mask_above=1.0)
+    # V = 1/2 behind 1 (b, c; f has no outcome), and 1/2 behind 3 (d, e)
+    a, *others = by_rollout(credit)
+    assert a == pytest.approx([0, 0, 0, 0.5])
+    assert credit.in_loss.tolist() == [False, True, True, True] + [False] * 14
+    assert not any(a for row in others for a in row)
+    assert set(credit.ledger()) == {"continuations", "outcome"}
+
+
+def test_spo_continuations_work_on_turns() -> None:
+    def told(name: str, reward: float, *texts: str, **columns: Any) -> Trajectory:
+        turns = [Turn(text=text) for text in texts]
+        return Trajectory(id=name, group="q", turns=turns, columns={"reward": reward, "parent": None, **columns})
+
+    rows = [told("a", 1, "x", "y", "z"), told("b", 0, "x", "w", parent="a", branch_turn=1)]
+    credit = score("spo", rows, form="continuations", mask_above=1.0)
+    assert credit.advantages.values.tolist() == pytest.approx([0, 1, 1, 0, 0])
+
+
 def test_spo_tree_takes_means_over_children_and_drops_what_changes_nothing() -> None:
     rows = [
         rollout("a", [1, 2], 1),
