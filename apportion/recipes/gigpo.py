@@ -15,6 +15,7 @@ from apportion.errors import InvalidArgument
 from apportion.recipe import Recipe, State
 from apportion.rewards import Reward, Truncated, outcome, step_reward
 from apportion.rewards.anchors import Match, anchor
+from apportion.rewards.steps import Unpaid
 from apportion.rollouts import Level
 from apportion.signal import Signal
 
@@ -35,6 +36,7 @@ def gigpo(
     anchors: str | None = None,
     paid: Paid = "outcome",
     turn_reward: str | None = None,
+    unpaid: Unpaid = "abstain",
     reward: str = "reward",
     truncated: Truncated = "keep",
 ) -> Recipe:
@@ -54,6 +56,8 @@ def gigpo(
         paid: r_k is the "outcome" on the last turn, what the environment paid for the "turns" (its rewards must then
             hold the final success too), or "both".
         turn_reward: turn column with the turns' rewards; default the environment's own, `Turn.reward`.
+        unpaid: a turn that was not paid: "abstain", or "zero". In training only the latter goes on through a batch in
+            which the environment paid nobody.
         reward: trajectory column with the outcome R.
         truncated: what a rollout cut by a limit earns: "keep", "zero" or "exclude".
 
@@ -97,7 +101,7 @@ def gigpo(
         anchor(match=match, at_least=similarity, state=anchors),
     ]
     if paid != "outcome":
-        observers.append(step_reward(column=turn_reward, name="turn_reward", unpaid="zero"))
+        observers.append(step_reward(column=turn_reward, name="turn_reward", unpaid=unpaid))
     return Recipe(
         name="gigpo",
         observers=observers,
@@ -118,6 +122,7 @@ def gigpo(
             "anchors": anchors,
             "paid": paid,
             "turn_reward": turn_reward,
+            "unpaid": unpaid,
             "reward": reward,
             "truncated": truncated,
         },

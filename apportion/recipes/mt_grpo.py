@@ -14,6 +14,7 @@ from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.recipe import Recipe, State
 from apportion.rewards import Truncated, outcome, step_reward
+from apportion.rewards.steps import Unpaid
 from apportion.rollouts import Level
 from apportion.signal import Signal
 
@@ -27,6 +28,7 @@ def mt_grpo(
     turn_weight: float = 1.0,
     turns: Turns = "first",
     turn_reward: str | None = None,
+    unpaid: Unpaid = "abstain",
     eps: float = 1e-4,
     reward: str = "reward",
     truncated: Truncated = "keep",
@@ -41,6 +43,8 @@ def mt_grpo(
         turn_weight: alpha.
         turns: "first" is the paper's, whose tasks have one search and one answer; "each" is ours.
         turn_reward: turn column with r_k; default the environment's own, `Turn.reward`.
+        unpaid: a turn that was not paid: "abstain", or "zero". In training only the latter goes on through a batch in
+            which the environment paid nobody, because nobody called it.
         eps: added to the standard deviation (n - 1).
         reward: trajectory column with the outcome R.
         truncated: what a rollout cut by a limit earns: "keep", "zero" or "exclude".
@@ -88,7 +92,7 @@ def mt_grpo(
         name="mt_grpo",
         observers=[
             outcome(reward, truncated=truncated),
-            step_reward(column=turn_reward, name="turn_reward"),
+            step_reward(column=turn_reward, unpaid=unpaid, name="turn_reward"),
         ],
         assign_signals=assign,
         aggregation="token-mean",
@@ -99,6 +103,7 @@ def mt_grpo(
             "turn_weight": turn_weight,
             "turns": turns,
             "turn_reward": turn_reward,
+            "unpaid": unpaid,
             "eps": eps,
             "reward": reward,
             "truncated": truncated,

@@ -66,8 +66,12 @@ def test_environment_rewards_can_be_the_steps_rewards() -> None:
         rollout("1", [{"at": "a", "paid": 0.0}, {"at": "b", "paid": 1.0}], reward=1.0),
         rollout("2", [{"at": "a", "paid": 0.0}, {"at": "b"}], reward=1.0),
     ]
-    assert advantages(gigpo(anchors="at", paid="turns"), rollouts) == pytest.approx([0.475, 0.5, -0.475, -0.5])
-    assert advantages(gigpo(anchors="at", paid="both"), rollouts) == pytest.approx([0.475, 0.5, -0.475, -0.5])
+    assert advantages(gigpo(anchors="at", paid="turns", unpaid="zero"), rollouts) == pytest.approx(
+        [0.475, 0.5, -0.475, -0.5]
+    )
+    assert advantages(gigpo(anchors="at", paid="both", unpaid="zero"), rollouts) == pytest.approx(
+        [0.475, 0.5, -0.475, -0.5]
+    )
     assert advantages(gigpo(anchors="at"), rollouts) == [0.0] * 4
 
 
@@ -81,6 +85,8 @@ def test_what_is_missing_or_wrong_is_said() -> None:
     tokens = Trajectory(id="t", group="q", response_ids=[1, 2], policy=[1, 0], columns={"reward": 1})  # type: ignore[arg-type]
     with pytest.raises(MissingInput, match="table of turns"):
         gigpo().score([tokens])
+    with pytest.raises(MissingInput, match=r"record it as Turn\.reward"):
+        gigpo(anchors="at", paid="turns").score(walks())
     with pytest.raises(InvalidArgument, match="mode"):
         gigpo(mode="std")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="discount"):
