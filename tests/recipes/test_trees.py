@@ -71,17 +71,36 @@ def test_cbpo_without_strength_shares_the_group_advantage_before_a_node() -> Non
 
 
 def test_cbpo_measures_contrast_over_the_batch_and_never_turns_a_sign() -> None:
-    flat = [
-        replace(t, id=f"{t.id}2", group="p", columns={**t.columns, "parent": t.columns["parent"] and "p2"})
-        for t in forked()
-    ]
-    flat = [replace(t, columns={**t.columns, "reward": float(i % 2)}) for i, t in enumerate(flat)]
-    alone, together = by_rollout(score("cbpo", forked())), by_rollout(score("cbpo", forked() + flat))[:5]
+    other = renamed(forked(), "p", [0, 1, 0, 1, 0])
+    alone, together = by_rollout(score("cbpo", forked())), by_rollout(score("cbpo", forked() + other))[:5]
     assert alone[1][-1] != pytest.approx(together[1][-1])
     strong, plain = by_rollout(score("cbpo", forked(), strength=1.9)), by_rollout(score("cbpo", forked(), strength=0.0))
     for mine, other in zip(strong[1:], plain[1:], strict=True):
         assert all(x * y > 0 or x == y == 0 for x, y in zip(mine, other, strict=True))
         assert all(abs(x) <= abs(y) * (1 + 1.9 / 2) + 1e-12 for x, y in zip(mine, other, strict=True))
+
+
+def renamed(rows: Sequence[Trajectory], group: str, rewards: Sequence[float | None]) -> list[Trajectory]:
+    """The same rollouts for another prompt, with other outcomes."""
+    made = []
+    for t, reward in zip(rows, rewards, strict=True):
+        parent = t.columns["parent"]
+        columns = {**t.columns, "reward": reward, "parent": parent and f"{group}-{parent}"}
+        made.append(replace(t, id=f"{group}-{t.id}", group=group, columns=columns))
+    return made
+
+
+def test_cbpo_nodes_that_differ_alike_have_no_contrast() -> None:
+    rows = [*forked(), rollout("e", [1, 2, 3, 4, 11], 0, parent="p", copied=4)]
+    # node 1: 1, 0, 0 and node 2: 1, 1, 1, 0; made alike: 1, 0, 0 and 1, 0, 0
+    alike = renamed(rows[:5], "p", [1, 0, 0, 0, 0])
+    assert by_rollout(score("cbpo", alike)) == by_rollout(score("cbpo", alike, strength=0.0))
+    assert by_rollout(score("cbpo", rows)) != by_rollout(score("cbpo", rows, strength=0.0))
+
+
+def test_cbpo_a_node_with_one_known_outcome_is_no_node_of_the_batch() -> None:
+    lone = renamed([forked()[0], forked()[1], *roots([0.0])], "p", [None, 1.0, 0.0])
+    assert by_rollout(score("cbpo", [*forked(), *lone]))[:5] == by_rollout(score("cbpo", forked()))
 
 
 def test_cbpo_has_no_second_floor() -> None:
