@@ -61,7 +61,9 @@ def iapo(
         raise InvalidArgument("restraint", restraint, "a finite number >= 0")
     if not 0 <= limit <= LARGEST_EXPONENT:
         raise InvalidArgument("limit", limit, f"a number in [0, {LARGEST_EXPONENT:.0f}]")
-    support, failure = link_features(annotator_of(annotator, column=column, per=Level.TRAJECTORY))
+    support, failure = link_features(
+        annotator_of(annotator, needed_by="recipe iapo", column=column, per=Level.TRAJECTORY)
+    )
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
         base = adv.grpo(signals["outcome"], dialect=dialect)

@@ -13,11 +13,12 @@ __all__ = ["Noted", "annotator_of", "notes_needed", "shown"]
 Noted: TypeAlias = Annotator | str | None
 
 
-def annotator_of(annotator: Noted, *, column: str, per: Level = Level.TURN) -> Annotator:
+def annotator_of(annotator: Noted, *, needed_by: str, column: str, per: Level = Level.TURN) -> Annotator:
     """What was given, or what reads the column.
 
     Args:
         annotator: a function of one trajectory, plain or async; a Python file that defines `annotator`; or None.
+        needed_by: who asks, for the message where the column is absent.
         column: key of the recorded notes.
         per: where the column is: TURN or TRAJECTORY.
 
@@ -25,7 +26,7 @@ def annotator_of(annotator: Noted, *, column: str, per: Level = Level.TURN) -> A
         InvalidArgument: a file that does not exist or does not define `annotator`.
     """
     if annotator is None:
-        return recorded_notes(column, per=per)
+        return recorded_notes(column, per=per, needed_by=needed_by)
     if isinstance(annotator, str):
         found: Annotator = defined_in(annotator, "annotator", argument="annotator")
         return found

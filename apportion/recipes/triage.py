@@ -74,7 +74,7 @@ def triage(
         raise InvalidArgument("whitening", whitening, f"one of {', '.join(get_args(Whitening))}")
     roles = dict(ROLES if constants is None else constants)
     _checked(roles)
-    labels = labelled(annotator_of(annotator, column=column), list(roles), name="role")
+    labels = labelled(annotator_of(annotator, needed_by="recipe triage", column=column), list(roles), name="role")
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
         base = adv.grpo(signals["outcome"], dialect=dialect)

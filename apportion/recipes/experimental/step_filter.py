@@ -67,7 +67,10 @@ def step_filter(
         raise InvalidArgument("repeats", repeats, "a whole number >= 2")
     if not 0 <= solved_share <= 1:
         raise InvalidArgument("solved_share", solved_share, "a share in [0, 1]")
-    flags, looping = flagged(annotator_of(annotator, column=column), name="reasonable"), longest_repeat()
+    flags, looping = (
+        flagged(annotator_of(annotator, needed_by="recipe experimental/step_filter", column=column), name="reasonable"),
+        longest_repeat(),
+    )
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
         result = signals["outcome"]
@@ -88,7 +91,7 @@ def step_filter(
         aggregation=adv.dialect(dialect).aggregation,
         paper="2606.19930",
         needs=(f"trajectory column {reward!r}", *notes_needed(annotator, column=column)),
-        reconstruction="inspired by the paper, which trains single steps sampled anew; here its filter takes whole rollouts",
+        reconstruction="inspired by the paper, which trains single steps sampled anew; here it filters whole rollouts",
         parameters={
             "repeats": repeats,
             "solved_share": solved_share,

@@ -22,6 +22,7 @@ class RecordedNotes:
 
     column: str
     per: Level
+    needed_by: str
 
     def require(self, trajectories: Sequence[Trajectory]) -> None:
         """Raises `MissingInput` when the column is nowhere: misnamed, not an abstention."""
@@ -31,9 +32,10 @@ class RecordedNotes:
             there = any(self.column in t.columns for t in trajectories)
         if not there and any(t.n_turns for t in trajectories):
             raise MissingInput(
-                "an annotator of what was recorded",
+                self.needed_by,
                 f"a {self.per.name.lower()} column {self.column!r}",
-                "record it, name another column, or pass an annotator: a function of one trajectory, plain or async",
+                "record it, name another column, or give an annotator: a function of one trajectory, plain or async "
+                "(of a recipe: annotator=, the function or a Python file that defines `annotator`)",
             )
 
     def __call__(self, trajectory: Trajectory) -> Any:
@@ -45,12 +47,15 @@ class RecordedNotes:
         return [turn.columns.get(self.column) for turn in trajectory.turns]
 
 
-def recorded_notes(column: str, *, per: Level = Level.TURN) -> RecordedNotes:
+def recorded_notes(
+    column: str, *, per: Level = Level.TURN, needed_by: str = "an annotator of what was recorded"
+) -> RecordedNotes:
     """An annotator that reads a column.
 
     Args:
         column: key in `Turn.columns`, or in `Trajectory.columns` where notes concern the whole (links).
         per: TURN or TRAJECTORY.
+        needed_by: who asks, for the message.
 
     Raises:
         InvalidArgument: no name, or another level.
@@ -63,7 +68,7 @@ def recorded_notes(column: str, *, per: Level = Level.TURN) -> RecordedNotes:
         >>> labelled(recorded_notes("role"), ["explore", "regress"]).observe([t])[0]
         [Scored(value=0.0, evidence='explore'), Abstained(reason='no label')]
     """
-    return RecordedNotes(_arguments.text("column", column), _arguments.observable_level("per", per))
+    return RecordedNotes(_arguments.text("column", column), _arguments.observable_level("per", per), needed_by)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ class RecordedPotential:
             raise MissingInput(
                 f"potential {self.name!r}",
                 f"a turn column {self.column!r}",
-                "record what the state is worth after every turn, or name another column",
+                "record what the state is worth after every turn, name another column, or give another potential "
+                "(of a recipe: potential=, an object or a Python file that defines `potential`)",
             )
         if trajectories and self.start_value is None and not any(self.start in t.columns for t in trajectories):
             raise MissingInput(
