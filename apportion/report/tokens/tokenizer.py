@@ -103,6 +103,10 @@ def load_tokenizer(path_or_name: str | Path) -> Any:
     Raises:
         MissingExtra: transformers is not installed, or gguf is not and a `.gguf` file was named.
         InvalidArgument: there is no such tokenizer here, or it cannot be loaded without running code of its own.
+
+    Example:
+        >>> load_tokenizer("models/policy").eos_token  # doctest: +SKIP
+        '<|im_end|>'
     """
     transformers = require("transformers", extra="tokens")
     path = Path(path_or_name)
