@@ -34,7 +34,7 @@ test: $(VENV)/.test ## run the tests and the doctests, those against TRL's and v
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 test-vllm: $(VLLM)/.test ## run the tests that need vLLM, in .venv-vllm, since vLLM and veRL exclude each other
-	OMP_NUM_THREADS=1 $(VLLM)/bin/python -m pytest -q tests/vllm tests/judges/scoring
+	OMP_NUM_THREADS=1 $(VLLM)/bin/python -m pytest -q tests/vllm tests/judges/scoring/test_transformers.py
 
 check: $(VENV)/.check ## lint, formatting, strict types, doctests and the public surface
 	$(BIN)/ruff check .

@@ -31,9 +31,11 @@ class CausalModel:
     """
 
     def __init__(self, model: Any) -> None:
-        decoder = model.get_decoder() if hasattr(model, "get_decoder") else getattr(model, "base_model", None)
+        decoder = model.get_decoder() if hasattr(model, "get_decoder") else None
+        # Where a family does not name its decoder, transformers before 5 answers with nothing or the model itself.
+        decoder = getattr(model, "base_model", None) if decoder is None or decoder is model else decoder
         head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
-        if decoder is None or head is None or getattr(model.config, "is_encoder_decoder", False):
+        if decoder is None or decoder is model or head is None or getattr(model.config, "is_encoder_decoder", False):
             raise InvalidArgument("model", type(model).__name__, "a decoder-only language model of transformers")
         self.model, self.decoder, self.head = model, decoder, head
         self.width = int(head.weight.shape[0])
