@@ -53,7 +53,7 @@ def credit_records(
         >>> credit, _ = load("grpo").assign(Batch.pack(rows), verdicts)
         >>> record = next(credit_records(credit, rows, verdicts))
         >>> record["advantages"], record["verdicts"]
-        ({'per': 'trajectory', 'values': -0.7071067811865475}, {'outcome': {'value': 0.0}})
+        ({'per': 'trajectory', 'values': -0.7071067811865...}, {'outcome': {'value': 0.0}})
     """
     batch, advantages = credit.batch, credit.advantages
     if tuple(t.id for t in trajectories) != batch.ids:
