@@ -24,6 +24,7 @@ from torch import Tensor
 from apportion import segments
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level, Status, Trajectory
+from apportion.scans import Plan, plan
 from apportion.segments import PoolHow
 
 __all__ = ["Batch", "Level"]
@@ -243,11 +244,9 @@ class Batch:
             return torch.arange(self.size(child), device=self.device)
         if parent == Level.GROUP:
             return self.group if child == Level.TRAJECTORY else self.group[self.owner(child, Level.TRAJECTORY)]
-        key = f"_owner_{int(child)}_{int(parent)}"
-        if key not in self.__dict__:
-            self.__dict__[key] = segments.owners(self.lengths(child, parent))
-        found: Tensor = self.__dict__[key]
-        return found
+        return segments.kept(
+            self.__dict__, f"_owner_{child}_{parent}", lambda: segments.owners(self.lengths(child, parent))
+        )
 
     def spread(self, values: Tensor, source: Level, target: Level) -> Tensor:
         """Copy the value of every `source` element to its `target` elements (downwards)."""
@@ -275,7 +274,12 @@ class Batch:
 
     def scan(self, values: Tensor, level: Level, discount: float | Tensor = 1.0) -> Tensor:
         """Discounted sum from every element to the end of its trajectory; one step per element of `level`."""
-        return segments.reverse_scan(values, self.lengths(level, Level.TRAJECTORY), discount)
+        return segments.reverse_scan(values, self.plan(level), discount)
+
+    def plan(self, level: Level) -> Plan:
+        """What scans along the trajectories share."""
+        lengths = self.lengths(level, Level.TRAJECTORY)
+        return segments.kept(self.__dict__, f"_plan_{level}", lambda: plan(lengths, self.size(level)))
 
     # ------------------------------------------------------------------------------------------ the padded door
 
@@ -310,12 +314,8 @@ class Batch:
 
     def cells(self, width: int) -> Tensor:
         """int64[N]: where every policy token lies in a flattened [B, width] tensor; rising."""
-        if (key := f"_cells_{width}") not in self.__dict__:
-            if self.n_tokens and (least := int(self.offsets.max()) + 1) > width:
-                raise InvalidArgument("width", width, f"at least {least}, up to the last policy token")
-            self.__dict__[key] = self.owner(Level.TOKEN, Level.TRAJECTORY) * width + self.offsets
-        found: Tensor = self.__dict__[key]
-        return found
+        row = self.owner(Level.TOKEN, Level.TRAJECTORY)
+        return segments.kept(self.__dict__, f"_cells_{width}", lambda: segments.cells(row, self.offsets, width))
 
     # --------------------------------------------------------------------------------------- selection and moves
 

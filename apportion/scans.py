@@ -11,13 +11,14 @@ multiplied, not even by 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["Plan", "blank", "plan", "reverse_scan", "scan_", "window_sum"]
+__all__ = ["Plan", "plan", "reverse_scan", "scan", "window_sum"]
 
 _WIDEST, _NARROWEST = 32, 8
 # Below this many elements log2(longest) passes take less time than the planning of rows.
@@ -26,14 +27,14 @@ _FEW = 1 << 15
 _AT_ONCE = 1 << 12
 
 
-def reverse_scan(values: Tensor, lengths: Tensor, discount: float | Tensor = 1.0) -> Tensor:
+def reverse_scan(values: Tensor, lengths: Tensor | Plan, discount: float | Tensor = 1.0) -> Tensor:
     """Discounted sum from every element to the end of its segment.
 
         y[i] = x[i] + discount * y[i+1]        y[last] = x[last]
 
     Args:
         values: float[N].
-        lengths: int64[S], their sum is N.
+        lengths: int64[S], their sum is N; or the `plan` of them, made once for many scans.
         discount: one number, or float[S] with one per segment.
 
     Returns:
@@ -53,9 +54,10 @@ class _ReverseScan(torch.autograd.Function):
     """What an element adds to those before it, a gradient adds to those after it: the scan the other way round."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, lengths: Tensor, discount: float | Tensor) -> Tensor:
-        ctx.lengths, ctx.discount = lengths, discount
-        return _scan(values, lengths, discount)
+    def forward(ctx: Any, values: Tensor, lengths: Tensor | Plan, discount: float | Tensor) -> Tensor:
+        ctx.lengths = lengths.lengths if isinstance(lengths, Plan) else lengths
+        ctx.discount = discount
+        return scan(values, lengths, discount)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
@@ -107,6 +109,7 @@ class Plan:
     """Where borders lie, from lengths alone.
 
     Attributes:
+        lengths: int64[S] what it was made of.
         size: N elements.
         width: elements of a row, W; there are R rows, the last one padded.
         heads: int64[S] rows that begin inside each segment.
@@ -119,8 +122,11 @@ class Plan:
         first: int64[C] the first piece of every cut row.
         last: int64[C] the last piece of every cut row.
         source: int64[C, W] where every element of a cut row is among the P * W of the pieces.
+        place: int64[C, W] where it is among the N elements.
+        below: the plan of the heads, or their lengths where they are few.
     """
 
+    lengths: Tensor
     size: int
     width: int
     heads: Tensor
@@ -133,10 +139,17 @@ class Plan:
     first: Tensor
     last: Tensor
     source: Tensor
+    place: Tensor
+    below: Plan | Tensor
 
 
 def plan(lengths: Tensor, size: int) -> Plan:
-    """Cut `size` elements into rows; lengths int64[S] sum to it."""
+    """Cut `size` elements into rows; lengths int64[S] sum to it.
+
+    Example:
+        >>> plan(torch.tensor([5, 20]), 25).heads.tolist()
+        [1, 3]
+    """
     device = lengths.device
     filled = torch.nonzero(lengths).flatten()
     typical = size // max(filled.numel(), 1)
@@ -162,6 +175,7 @@ def plan(lengths: Tensor, size: int) -> Plan:
     marks[torch.repeat_interleave(torch.arange(cut.numel(), device=device), count) * width + at[inner]] = 1
     piece = torch.cumsum(marks.view(-1, width), 1) + first[:, None]
     return Plan(
+        lengths=lengths,
         size=size,
         width=width,
         heads=heads,
@@ -174,95 +188,129 @@ def plan(lengths: Tensor, size: int) -> Plan:
         first=first,
         last=last,
         source=piece * width + column,
+        place=(cut[:, None] * width + column).clamp_max(max(size - 1, 0)),
+        below=heads if owner.numel() < _FEW else plan(heads, owner.numel()),
     )
 
 
-def blank(values: Tensor, at: Plan) -> tuple[Tensor, Tensor]:
-    """Room for whole rows, and the part of it that holds the elements; not filled, but for zeros after their end."""
-    rows = -(-at.size // at.width)
-    room = values.new_empty(rows * at.width)
+def scan(
+    x: Tensor,
+    lengths: Tensor | Plan,
+    discount: float | Tensor,
+    *,
+    beside: Tensor | None = None,
+    before: float = 0.0,
+    after: float = 0.0,
+) -> Tensor:
+    """The scan of `x + before * beside`, plus `after * beside`; float[N], not differentiable.
+
+    Arguments as `reverse_scan`; what stands beside is added while a part of the rows is in the cache.
+
+    Example:
+        >>> x, v = torch.tensor([1.0, 1.0]), torch.tensor([1.0, 2.0])
+        >>> scan(x, torch.tensor([2]), 0.5, beside=v, before=1.0, after=-1.0).tolist()
+        [2.5, 1.0]
+    """
+    if not isinstance(lengths, Plan):
+        if beside is None and x.numel() < _FEW:
+            return window_sum(x, lengths, x.numel(), discount)
+        lengths = plan(lengths, x.numel())
+    at, width = lengths, lengths.width
+    room = x.new_empty(-(-at.size // width) * width)
     room[at.size :] = 0
-    return room, room[: at.size]
+    made, rows = room[: at.size], room.view(-1, width)
 
+    def fill(some: slice) -> None:
+        if beside is None:
+            made[some] = x[some]
+        else:
+            torch.add(x[some], beside[some], alpha=before, out=made[some])
 
-def scan_(room: Tensor, at: Plan, discount: float | Tensor) -> Tensor:
-    """The scan of `room` from `blank`, in its place; float[N]."""
-    rows = room.view(-1, at.width)
+    def finish(some: slice) -> None:
+        if beside is not None:
+            made[some].add_(beside[some], alpha=after)
+
+    whole = _kernel(rows, discount, at.owner)
+    head = whole.heads(fill)
     pieces = torch.where(at.inside, rows[at.row], 0)
-    if isinstance(discount, Tensor):
-        whole: _Powers | _Columns = _Columns(rows, discount[at.owner])
-        parts: _Powers | _Columns = _Columns(pieces, discount[at.piece_owner])
-        factor: float | Tensor = discount[at.owner[1:]].to(room.dtype)
-    else:
-        power = _powers(discount, at.width, room)
-        whole, parts, factor = _Powers(rows, power), _Powers(pieces, power), discount
+    parts = _kernel(pieces, discount, at.piece_owner)
+    head[at.cut] = parts.heads(_nothing)[at.first]
     if len(rows) > 1:
-        head = whole.heads()
-        head[at.cut] = parts.heads()[at.first]
-        carried = _scan(head, at.heads, discount**at.width)[1:] * factor
+        factor = discount[at.owner[1:]].to(x.dtype) if isinstance(discount, Tensor) else discount
+        carried = scan(head, at.below, discount**width)[1:] * factor
         whole.last[:-1] += carried.index_fill(0, at.ended, 0)
         parts.last[at.last] = whole.last[at.cut]
-    whole.scan_()
-    parts.scan_()
-    rows[at.cut] = pieces.view(-1)[at.source]
-    return room[: at.size]
+    whole.scan_(finish)
+    parts.scan_(_nothing)
+    patch = pieces.view(-1)[at.source]
+    rows[at.cut] = patch if beside is None else patch.add_(beside[at.place], alpha=after)
+    return made
 
 
-def _scan(values: Tensor, lengths: Tensor, discount: float | Tensor) -> Tensor:
-    if values.numel() < _FEW:
-        return window_sum(values, lengths, values.numel(), discount)
-    at = plan(lengths, values.numel())
-    room, elements = blank(values, at)
-    elements.copy_(values)
-    return scan_(room, at, discount)
+def _nothing(some: slice) -> None:
+    """For rows that are filled already."""
 
 
-def _powers(discount: float, width: int, like: Tensor) -> Tensor:
-    power = torch.tensor(discount, dtype=torch.float64, device=like.device) ** torch.arange(width, device=like.device)
-    # Denormal numbers change no digit of a sum, and slow a product down tenfold.
-    return torch.where(power < torch.finfo(like.dtype).tiny, 0, power).to(like.dtype)
+def _kernel(rows: Tensor, discount: float | Tensor, owner: Tensor) -> _Powers | _Columns:
+    return _Columns(rows, discount[owner]) if isinstance(discount, Tensor) else _Powers(rows, discount)
 
 
 class _Powers:
-    """Rows of one discount: products with its powers."""
+    """Rows of one discount: products with its powers, some rows at a time."""
 
-    def __init__(self, rows: Tensor, power: Tensor) -> None:
-        self.rows, self.power, self.last = rows, power, rows[:, -1]
-
-    def heads(self) -> Tensor:
-        """The scan at the first element of each row."""
-        return self.rows @ self.power
-
-    def scan_(self) -> None:
-        """The scan inside each row, in its place."""
-        step = torch.arange(self.power.numel(), device=self.power.device)
+    def __init__(self, rows: Tensor, discount: float) -> None:
+        self.rows, self.last, width = rows, rows[:, -1], rows.shape[1]
+        step = torch.arange(width, device=rows.device)
+        power = torch.tensor(discount, dtype=torch.float64, device=rows.device) ** step
+        # Denormal numbers change no digit of a sum, and slow a product down tenfold.
+        self.power = torch.where(power < torch.finfo(rows.dtype).tiny, 0, power).to(rows.dtype)
         distance = step[:, None] - step
-        triangle = torch.where(distance >= 0, self.power[distance.clamp_min(0)], 0)
-        # A second array of this size would cost more than the product: its pages are new to the process.
-        for some in torch.split(self.rows, _AT_ONCE):
-            some.copy_(some @ triangle)
+        self.triangle = torch.where(distance >= 0, self.power[distance.clamp_min(0)], 0)
+
+    def heads(self, fill: Callable[[slice], None]) -> Tensor:
+        """The scan at the first element of each row, once that is filled."""
+        head = self.rows.new_empty(len(self.rows))
+        for few, some in self._spans():
+            fill(some)
+            torch.mv(self.rows[few], self.power, out=head[few])
+        return head
+
+    def scan_(self, finish: Callable[[slice], None]) -> None:
+        """The scan inside each row, in its place, and what comes after it."""
+        for few, some in self._spans():
+            # A second array of all rows would cost more than the product: its pages are new to the process.
+            self.rows[few] = self.rows[few] @ self.triangle
+            finish(some)
+
+    def _spans(self) -> Iterator[tuple[slice, slice]]:
+        width = self.rows.shape[1]
+        for begin in range(0, len(self.rows), _AT_ONCE):
+            yield slice(begin, begin + _AT_ONCE), slice(begin * width, (begin + _AT_ONCE) * width)
 
 
 class _Columns:
     """Rows with a discount each: column after column, from the last."""
 
     def __init__(self, rows: Tensor, discount: Tensor) -> None:
-        self.rows, self.columns = rows, rows.t().contiguous()
+        self.rows, self.columns = rows, rows.new_empty(rows.shape[1], rows.shape[0])
         self.last = self.columns[-1]
         # In two parts, the small one added first: a discount near 1, rounded to float32, would be another horizon.
         self.discount = discount.to(rows.dtype)
         self.rest = (discount - self.discount).to(rows.dtype)
 
-    def heads(self) -> Tensor:
+    def heads(self, fill: Callable[[slice], None]) -> Tensor:
         """As in `_Powers`."""
+        fill(slice(None))
+        self.columns.copy_(self.rows.t())
         run = self.last
         for column in reversed(self.columns[:-1].unbind(0)):
             run = torch.addcmul(column, self.rest, run).addcmul_(self.discount, run)
         return run.clone()
 
-    def scan_(self) -> None:
+    def scan_(self, finish: Callable[[slice], None]) -> None:
         """As in `_Powers`."""
         following = self.last
         for column in reversed(self.columns[:-1].unbind(0)):
             following = column.addcmul_(self.rest, following).addcmul_(self.discount, following)
         self.rows.copy_(self.columns.t())
+        finish(slice(None))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from apportion.scans import reverse_scan, window_sum
 
 __all__ = [
     "PoolHow",
+    "cells",
     "checked_codes",
     "checked_door",
     "checked_labels",
@@ -30,6 +31,7 @@ __all__ = [
     "checked_positions",
     "checked_rising",
     "gather_segments",
+    "kept",
     "owners",
     "pool",
     "reverse_scan",
@@ -40,6 +42,27 @@ __all__ = [
 ]
 
 PoolHow: TypeAlias = Literal["sum", "mean", "last", "min", "max"]
+Kept = TypeVar("Kept")
+
+
+def cells(row: Tensor, offsets: Tensor, width: int) -> Tensor:
+    """int64[N]: places in a flattened [B, width] tensor, or `InvalidArgument` when the rows are too short for them.
+
+    Example:
+        >>> cells(torch.tensor([0, 1, 1]), torch.tensor([2, 0, 1]), 3).tolist()
+        [2, 3, 4]
+    """
+    if offsets.numel() and (least := int(offsets.max()) + 1) > width:
+        raise InvalidArgument("width", width, f"at least {least}, up to the last policy token")
+    return row * width + offsets
+
+
+def kept(store: dict[str, Any], key: str, make: Callable[[], Kept]) -> Kept:
+    """What stands under a key; made once."""
+    if key not in store:
+        store[key] = make()
+    found: Kept = store[key]
+    return found
 
 
 def owners(lengths: Tensor) -> Tensor:

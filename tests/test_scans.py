@@ -28,10 +28,7 @@ def loop(values: Tensor, lengths: list[int], discounts: list[float], window: int
 
 def in_rows(values: Tensor, lengths: Tensor, discount: float | Tensor) -> Tensor:
     """What long inputs go through, whatever the length of these."""
-    at = scans.plan(lengths, values.numel())
-    room, elements = scans.blank(values, at)
-    elements.copy_(values)
-    return scans.scan_(room, at, discount)
+    return scans.scan(values, scans.plan(lengths, values.numel()), discount)
 
 
 @given(LENGTHS, st.data())
@@ -46,6 +43,18 @@ def test_a_scan_is_the_loop(scan: object, each: bool, lengths: list[int], data: 
     discount = torch.tensor(drawn, dtype=torch.float64) if each else drawn[0]
     got = scan(values, torch.tensor(lengths), discount)  # type: ignore[operator]
     torch.testing.assert_close(got, loop(values, lengths, discounts, len(values)), rtol=1e-12, atol=1e-12)
+
+
+@given(LENGTHS, DISCOUNTS)
+@pytest.mark.parametrize("each", [False, True])
+def test_what_stands_beside_is_added_before_and_after(each: bool, lengths: list[int], discount: float) -> None:
+    values, beside, sizes = numbers(sum(lengths)), numbers(sum(lengths), seed=1), torch.tensor(lengths)
+    if not len(values):
+        return
+    each_discount = torch.full((len(lengths),), discount, dtype=torch.float64) if each else discount
+    got = scans.scan(values, sizes, each_discount, beside=beside, before=0.25, after=-1.25)
+    expected = loop(values + 0.25 * beside, lengths, [discount] * len(lengths), len(values)) - 1.25 * beside
+    torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
 
 
 @given(LENGTHS, DISCOUNTS, st.integers(0, 80))
@@ -109,6 +118,8 @@ def test_gradients_agree_with_differences(discount: float | Tensor) -> None:
     assert torch.autograd.gradcheck(lambda v: scans.reverse_scan(v, lengths, discount), (values,))
     assert torch.autograd.gradgradcheck(lambda v: scans.reverse_scan(v, lengths, discount) ** 2, (values,))
     assert torch.autograd.gradcheck(lambda v: scans.window_sum(v, lengths, 2, discount), (values,))
+    plan = scans.plan(lengths, 7)
+    assert torch.autograd.gradcheck(lambda v: scans.reverse_scan(v, plan, discount), (values,))
 
 
 def test_the_values_given_are_left_alone() -> None:

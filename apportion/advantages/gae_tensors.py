@@ -9,6 +9,7 @@ from apportion import scans
 from apportion.advantages.masked_rewards import MaskedRewards, packed_rewards
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
+from apportion.rollouts import Level
 
 __all__ = ["packed_gae", "padded_gae"]
 
@@ -19,7 +20,7 @@ _IDENTITY = 0.5
 def packed_gae(
     rewards: Tensor,
     values: Tensor,
-    lengths: Tensor,
+    lengths: Tensor | scans.Plan,
     *,
     last: Tensor | None = None,
     discount: float = 1.0,
@@ -33,7 +34,8 @@ def packed_gae(
     Args:
         rewards: [N], one per policy token (or turn) and nothing else: what is not there is not discounted over.
         values: [N], of the state before each.
-        lengths: int64[S] elements of every trajectory; their sum is N.
+        lengths: int64[S] elements of every trajectory; their sum is N. Or their plan, such as a batch keeps:
+            `batch.plan(Level.TOKEN)`.
         last: [S], value of the state that a trajectory ends in: 0 where it terminated (the default), the critic's where
             it was cut.
         discount: gamma in [0, 1].
@@ -56,11 +58,13 @@ def packed_gae(
     size = rewards.numel()
     if rewards.ndim != 1 or values.shape != rewards.shape:
         raise InvalidArgument("values", tuple(values.shape), f"as many as rewards, {tuple(rewards.shape)}, flat")
-    if int(lengths.sum()) != size:
-        raise InvalidArgument("lengths", int(lengths.sum()), f"lengths whose sum is {size}")
+    total = lengths.size if isinstance(lengths, scans.Plan) else int(lengths.sum())
+    if total != size:
+        raise InvalidArgument("lengths", total, f"lengths whose sum is {size}")
+    shape = lengths.lengths.shape if isinstance(lengths, scans.Plan) else lengths.shape
     for name, each in (("last", last), ("lam", lam)):
-        if isinstance(each, Tensor) and each.shape != lengths.shape:
-            raise InvalidArgument(name, tuple(each.shape), f"shape {tuple(lengths.shape)}, one per trajectory")
+        if isinstance(each, Tensor) and each.shape != shape:
+            raise InvalidArgument(name, tuple(each.shape), f"shape {tuple(shape)}, one per trajectory")
     for name, number in (("discount", torch.as_tensor(discount)), ("lam", torch.as_tensor(lam))):
         if not bool(((number >= 0) & (number <= 1)).all()):
             raise InvalidArgument(name, number.tolist(), "in [0, 1]")
@@ -68,21 +72,19 @@ def packed_gae(
     rewards, values = rewards.detach().to(dtype), values.detach().to(dtype)
     if not size:
         return rewards
-    at = scans.plan(lengths, size)
-    room, x = scans.blank(rewards, at)
-    some = lengths > 0
-    ends = (torch.cumsum(lengths, 0) - 1)[some]
-    following = 0 if last is None else last.detach().to(dtype)[some] * discount
+    at = lengths if isinstance(lengths, scans.Plan) else scans.plan(lengths, size)
+    some = at.lengths > 0
+    ends = (torch.cumsum(at.lengths, 0) - 1)[some]
+    if last is not None:
+        rewards = rewards.index_add(0, ends, last.detach().to(dtype)[some] * discount)
     if not isinstance(lam, Tensor) and lam >= _IDENTITY:
-        torch.add(rewards, values, alpha=1 / lam - 1, out=x)
-        if last is not None:
-            x[ends] += following
-        made = scans.scan_(room, at, discount * lam).sub_(values, alpha=1 / lam)
+        made = scans.scan(rewards, at, discount * lam, beside=values, before=1 / lam - 1, after=-1 / lam)
     else:
-        torch.sub(rewards, values, out=x)
-        x[:-1].add_(values[1:], alpha=discount)
-        x[ends] = rewards[ends] - values[ends] + following
-        made = scans.scan_(room, at, discount * lam)
+        delta = rewards - values
+        at_ends = delta[ends]
+        delta[:-1].add_(values[1:], alpha=discount)
+        delta[ends] = at_ends
+        made = scans.scan(delta, at, discount * lam)
     if not bool(torch.isfinite(made.sum())):
         _refuse(made)
     return made
@@ -123,7 +125,7 @@ def padded_gae(
         tensor([[0.4750, 0.0000, 0.0000, 0.5000]])
     """
     earned, packed = packed_rewards(rewards, batch, masked_rewards=masked_rewards), batch.unpad(values)
-    made = packed_gae(earned, packed, batch.tokens_per_trajectory, last=last, discount=discount, lam=lam)
+    made = packed_gae(earned, packed, batch.plan(Level.TOKEN), last=last, discount=discount, lam=lam)
     width = rewards.shape[1]
     return batch.pad(made, width=width), batch.pad(made + packed, width=width)
 
