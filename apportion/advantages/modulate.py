@@ -34,8 +34,8 @@ def modulate(x: Signal, weight: Signal, *, conserve: Conserve = "none") -> Signa
 
     Returns:
         A signal at the finer of the two levels. It is linear in x, so every ledger term is multiplied alike; weights
-        that are not negative keep every sign. Where all weights of a trajectory are 0, or it has no token in the loss,
-        there is nothing to conserve and they are used as they are.
+        that are not negative keep every sign, and `keep_sign` stops others at 0. Where all weights of a trajectory are
+        0, or it has no token in the loss, there is nothing to conserve and they are used as they are.
 
     Raises:
         InvalidArgument: signals of two batches, an unknown choice, or a negative weight with "mass".

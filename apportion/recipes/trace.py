@@ -123,10 +123,10 @@ class Transitions(PerTrajectory):
 
     def score(self, trajectory: Trajectory) -> Sequence[Verdict]:
         """One flag per turn."""
-        if trajectory.turns:
-            return [_flag(turn) for turn in trajectory.turns]
-        last = trajectory.n_turns - 1
-        return [Scored(float(k < last), "another turn follows" if k < last else "the last") for k in range(last + 1)]
+        gaps = trajectory.layout().gap_lengths.tolist()
+        if not trajectory.turns:
+            return [_answered(k + 1 < len(gaps) or gap > 0) for k, gap in enumerate(gaps)]
+        return [_flag(turn, gap) for turn, gap in zip(trajectory.turns, gaps, strict=True)]
 
 
 def transitions() -> Transitions:
@@ -134,7 +134,7 @@ def transitions() -> Transitions:
 
     Returns:
         A TURN observer of 1 and 0: 0 for a move that never reached the environment, and for one without a call that
-        nothing answered (the final answer). Without a table of turns every turn but the last is a transition.
+        nothing answered (the final answer), neither as text nor as tokens.
 
     Example:
         >>> from apportion.rollouts import Action
@@ -145,9 +145,13 @@ def transitions() -> Transitions:
     return Transitions()
 
 
-def _flag(turn: Turn) -> Verdict:
+def _flag(turn: Turn, gap: int) -> Verdict:
     if not turn.executed:
         return Scored(0.0, "the move never reached the environment")
-    if turn.actions or turn.observation:
-        return Scored(1.0, "a call" if turn.actions else "answered")
-    return Scored(0.0, "an answer that nothing followed")
+    if turn.actions:
+        return Scored(1.0, "a call")
+    return _answered(bool(turn.observation) or gap > 0)
+
+
+def _answered(yes: bool) -> Verdict:
+    return Scored(1.0, "answered") if yes else Scored(0.0, "an answer that nothing followed")

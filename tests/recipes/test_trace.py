@@ -61,9 +61,13 @@ def test_what_never_reached_the_environment_is_no_transition() -> None:
 def test_transitions() -> None:
     turns = [Turn(text="?", observation="yes"), Turn(actions=SEARCH), Turn(actions=SEARCH, executed=False), Turn()]
     table = Trajectory(id="a", group="q", turns=turns)
-    mask = Trajectory(id="b", group="q", response_ids=[1, 2, 3, 4, 5], policy=[1, 0, 1, 0, 1])
-    found = observe([transitions()], [table, mask])["transition"]
-    assert [[v.value for v in row] for row in found] == [[1, 1, 0, 0], [1, 1, 0]]  # type: ignore[union-attr]
+    masks = [
+        Trajectory(id=f"b{i}", group="q", response_ids=list(range(len(mask))), policy=mask)  # type: ignore[arg-type]
+        for i, mask in enumerate([[1, 0, 1, 0, 1], [1, 0, 1, 0]])
+    ]
+    tokens = Trajectory(id="c", group="q", turns=[Turn(), Turn()], response_ids=[1, 2, 3], policy=[1, 0, 1])  # type: ignore[arg-type]
+    found = observe([transitions()], [table, *masks, tokens])["transition"]
+    assert [[v.value for v in row] for row in found] == [[1, 1, 0, 0], [1, 1, 0], [1, 1], [1, 0]]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

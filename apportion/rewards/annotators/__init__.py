@@ -1,6 +1,7 @@
 """What was noted about turns: labels, flags, links between them, the first error. They move credit and give none."""
 
 from apportion.rewards.annotators.base import Annotated, Annotator
+from apportion.rewards.annotators.decisive import decisive_turn
 from apportion.rewards.annotators.labels import Label, flagged, labelled
 from apportion.rewards.annotators.links import Links, link_features
 from apportion.rewards.annotators.recorded import first_error, recorded_notes
@@ -10,6 +11,7 @@ __all__ = [
     "Annotator",
     "Label",
     "Links",
+    "decisive_turn",
     "first_error",
     "flagged",
     "labelled",

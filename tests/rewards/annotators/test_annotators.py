@@ -10,17 +10,20 @@ from typing import Any
 
 import pytest
 
+from apportion import recipes
 from apportion.errors import InvalidArgument, MissingInput
 from apportion.rewards import observe, reward
 from apportion.rewards.annotators import (
     Label,
     Links,
+    decisive_turn,
     first_error,
     flagged,
     labelled,
     link_features,
     recorded_notes,
 )
+from apportion.rewards.potentials import learned_potential
 from apportion.rollouts import Level, Trajectory, Turn
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
 
@@ -209,6 +212,31 @@ def test_an_error_behind_an_unknown_score_is_unknown() -> None:
     assert isinstance(seen(first_error(process))[0], Failed)
     with pytest.raises(InvalidArgument, match="TURN level"):
         first_error(reward(name="whole")(lambda t: 1.0))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.6, 0.7, 0.2, 0.1], 1.0),
+        ([0.6, None, 0.2, 0.1], 1.0),
+        ([0.4, 0.3, 0.7, 0.1], 2.0),
+        ([0.4, 0.3, 0.3, 0.1], None),
+        ([0.6, 0.5, 0.5, 0.5], None),
+        ([0.6, float("nan"), 0.2, 0.1], "failed"),
+        ([None, None, None, None], None),
+    ],
+)
+def test_where_success_was_lost(values: list[float | None], expected: float | str | None) -> None:
+    potential = learned_potential(lambda t: values, sees="trajectory")
+    (found,) = seen(decisive_turn(potential))
+    assert getattr(found, "value", "failed" if isinstance(found, Failed) else None) == expected
+
+
+def test_what_lost_success_takes_the_blame() -> None:
+    chance = learned_potential(lambda t: [0.6, 0.7, 0.2, 0.1], sees="trajectory")
+    rows = [rollout(id=str(r), reward=r) for r in (0.0, 1.0)]
+    made, _ = recipes.load("experimental/first_error", score=decisive_turn(chance)).score(rows)
+    assert made.advantages.values[:3].tolist() == pytest.approx([0.0, -(0.5**0.5), 0.0])
 
 
 def always(trajectory: Trajectory) -> list[str]:
