@@ -49,7 +49,7 @@ def branch_tree(rollout: Signal, parent: Signal, copied: Signal) -> Tree:
     line, group, above, start = lines.of, lines.group, lines.above, lines.start
     branches = line[lines.branched]
     # Points on lines in order: inner nodes, numbered by rank.
-    width = int(start.max()) + 2
+    width = int(start.max()) + 1
     points = torch.unique(above[branches] * width + start[branches])
     on = points // width
     first = size + batch.size(Level.GROUP)
@@ -249,9 +249,9 @@ def prefix_tree(prefix: Signal) -> Tree:
 
 def _contracted(batch: Batch, level: Level, parent: Tensor, node: Tensor) -> Tree:
     """Without the inner nodes that have a single child: their stretch belongs to that of the child."""
-    first = len(batch) + batch.size(Level.GROUP)
     itself = torch.arange(parent.numel(), device=parent.device)
-    single = (torch.bincount(parent, minlength=parent.numel()) == 1) & (itself >= first)
+    # A leaf has no child, and a root has itself and at least one more.
+    single = torch.bincount(parent, minlength=parent.numel()) == 1
     down = itself.clone()
     down[parent[single[parent]]] = itself[single[parent]]
     up = torch.where(single, parent, itself)

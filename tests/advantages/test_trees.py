@@ -110,6 +110,13 @@ def test_rollouts_about_which_nothing_is_said_are_nobody_else() -> None:
     assert found.values.tolist() == [0.0, 1.0]
 
 
+def test_branches_off_an_absent_rollout_value_no_state_of_another() -> None:
+    b = Batch.of(groups=["q"] * 2, tokens=[3, 3])
+    numbers = [Signal.of(b, Level.TRAJECTORY, v, name="n") for v in ([1.0, 2.0], [9.0, 1.0], [1.0, 3.0])]
+    found = branch_values(*numbers, Signal.of(b, Level.TRAJECTORY, [1.0, 1.0], name="outcome"))
+    assert not found.known.any()  # the first left somebody who is not here, the second where its parent ended
+
+
 def test_two_prompts_never_share_a_node() -> None:
     b = Batch.of(groups=["q", "p"], tokens=[2, 2])
     numbers = [Signal.of(b, Level.TRAJECTORY, v, name="n") for v in ([7.0, 8.0], [None, 7.0], [None, 1.0])]
