@@ -92,7 +92,7 @@ def gigpo(
         if paid != "outcome":
             turns = signals["turn_reward"]
             earned = turns if paid == "turns" else earned + turns
-        returns = return_to_go(earned, discount=discount).masked(seen.known)
+        returns = return_to_go(earned, discount=discount).masked(seen.known).named("step return")
         steps = relative(returns, key=within_group(batch, Level.TURN, seen.values))
         return relative(solved) + steps * step_weight
 

@@ -11,7 +11,8 @@ from tests.conformance.rows_group import ROWS as _GROUP
 from tests.conformance.rows_modulated import ROWS as _MODULATED
 from tests.conformance.rows_recipes import ROWS as _RECIPES
 from tests.conformance.rows_trees import ROWS as _TREES
+from tests.conformance.rows_turns import ROWS as _TURNS
 
 __all__ = ["LAWS", "ROWS", "laws", "token_laws"]
 
-ROWS: list[Row] = [*_GROUP, *_BATCH, *_CRITIC, *_MODULATED, *_RECIPES, *_TREES]
+ROWS: list[Row] = [*_GROUP, *_BATCH, *_CRITIC, *_MODULATED, *_RECIPES, *_TREES, *_TURNS]
