@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 from apportion.errors import ApportionError, InvalidArgument
-from apportion.rewards.running import UNLIMITED, Limits, attempt, describe, gather, source_file, within
+from apportion.rewards.running import UNLIMITED, Later, Limits, attempt, describe, gather, source_file, within
 from apportion.rollouts import Trajectory
 from apportion.verdicts import Failed
 
@@ -37,16 +37,23 @@ class AskedOnce(Generic[T]):
         if same and self._found:
             return self._found[0]
         if same and self._coming is not None:
-            return self._wait()
+            return _Shared(self)
         answer = self._ask(trajectories, limits)
         self._seen, self._found, self._coming = list(trajectories), [], None
         if inspect.isawaitable(answer):
             self._coming = answer
-            return self._wait()
+            return _Shared(self)
         self._found = [answer]
         return answer
 
-    async def _wait(self) -> T:
+    def forget(self) -> None:
+        """Drops an answer that nobody waits for."""
+        coming, self._coming = self._coming, None
+        if isinstance(coming, (Later, Coroutine)):
+            coming.close()
+
+    async def wait(self) -> T:
+        """The answer that is under way."""
         if not self._found and self._coming is not None:
             coming = self._coming = asyncio.ensure_future(self._coming)
             try:
@@ -60,6 +67,17 @@ class AskedOnce(Generic[T]):
     def __reduce__(self) -> tuple[Any, ...]:
         # Answers under way belong to this process.
         return (AskedOnce, (self._ask,))
+
+
+class _Shared(Later[T]):
+    """What one of several observers awaits; the first to be closed drops the answer for all."""
+
+    def __init__(self, asked: AskedOnce[T]) -> None:
+        super().__init__(asked.wait)
+        self.asked = asked
+
+    def close(self) -> None:
+        self.asked.forget()
 
 
 def _is(one: object, other: object) -> bool:
@@ -79,8 +97,14 @@ def ask_each(
     if inspect.iscoroutinefunction(whose) or inspect.iscoroutinefunction(
         getattr(whose, "__call__", None)  # noqa: B004 - the method itself is wanted
     ):
-        return gather(attempt(_called(function, t), limits, file=file) for t in trajectories)
+        return Later(functools.partial(_all, function, trajectories, limits, file))
     return [_answer(function, t, limits, file) for t in trajectories]
+
+
+async def _all(
+    function: Callable[..., Any], trajectories: Sequence[Trajectory], limits: Limits, file: str | None
+) -> list[Any]:
+    return await gather(attempt(_called(function, t), limits, file=file) for t in trajectories)
 
 
 def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
 from apportion.rewards.asking import AskedOnce
 from apportion.rewards.base import Composable, Observation, Role, Rows
-from apportion.rewards.running import Limits
+from apportion.rewards.running import Later, Limits
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Verdict
 
@@ -57,7 +57,9 @@ class _States(Composable):
     def observe(self, trajectories: Sequence[Trajectory]) -> Observation | Awaitable[Observation]:
         """Phi_0 of every trajectory, or Phi_1 .. Phi_K."""
         answer = self.asked(trajectories)
-        return self._part(answer) if isinstance(answer, list) else self._wait(answer)
+        if isinstance(answer, list):
+            return self._part(answer)
+        return Later(functools.partial(self._wait, answer), answer)
 
     async def _wait(self, answer: Awaitable[Rows]) -> Observation:
         return self._part(await answer)
@@ -71,7 +73,7 @@ class _States(Composable):
 def _ask(potential: Potential, trajectories: Sequence[Trajectory], limits: Limits) -> Rows | Awaitable[Rows]:
     answer = potential.values(trajectories)
     if inspect.isawaitable(answer):
-        return _later(potential, trajectories, answer)
+        return Later(functools.partial(_later, potential, trajectories, answer), answer)
     return _checked(potential, trajectories, answer)
 
 

@@ -19,7 +19,7 @@ from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
 from apportion.rewards.asking import AskedOnce, ask_each
 from apportion.rewards.base import Composable, Observation, Role
-from apportion.rewards.running import UNLIMITED, Limits, as_row, flat
+from apportion.rewards.running import UNLIMITED, Later, Limits, as_row, flat
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Abstained, Failed
 
@@ -71,7 +71,9 @@ class Annotated(Composable):
     ) -> Observation | Awaitable[Observation]:
         """Like `observe`, with limits on the time of each trajectory and on how many are asked about at a time."""
         notes = self.asked(trajectories, limits)
-        return self._verdicts(trajectories, notes) if isinstance(notes, list) else self._wait(trajectories, notes)
+        if isinstance(notes, list):
+            return self._verdicts(trajectories, notes)
+        return Later(functools.partial(self._wait, trajectories, notes), notes)
 
     async def _wait(self, trajectories: Sequence[Trajectory], notes: Awaitable[Notes]) -> Observation:
         return self._verdicts(trajectories, await notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
@@ -11,7 +12,7 @@ from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
 from apportion.rewards.asking import ask_each
 from apportion.rewards.potentials.prefix import prefix
-from apportion.rewards.running import Limits
+from apportion.rewards.running import Later, Limits
 from apportion.rollouts import Trajectory
 from apportion.verdicts import Abstained, Failed, Verdict, as_verdict
 
@@ -35,7 +36,9 @@ class LearnedPotential:
         if self.sees == "prefix":
             shown = [prefix(t, k) for t in trajectories for k in range(t.n_turns + 1)]
         answers = ask_each(self.head, shown, Limits(slots=asyncio.Semaphore(self.concurrency)))
-        return self._rows(trajectories, answers) if isinstance(answers, list) else self._wait(trajectories, answers)
+        if isinstance(answers, list):
+            return self._rows(trajectories, answers)
+        return Later(functools.partial(self._wait, trajectories, answers), answers)
 
     async def _wait(self, trajectories: Sequence[Trajectory], answers: Awaitable[list[Any]]) -> list[list[Verdict]]:
         return self._rows(trajectories, await answers)

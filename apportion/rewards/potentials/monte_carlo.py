@@ -15,7 +15,7 @@ from apportion.rewards import _arguments
 from apportion.rewards.asking import ask_each
 from apportion.rewards.potentials.prefix import prefix
 from apportion.rewards.prefixes import prefixes
-from apportion.rewards.running import Limits
+from apportion.rewards.running import Later, Limits
 from apportion.rollouts import Trajectory
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
 
@@ -50,7 +50,7 @@ class MonteCarlo:
         found = ask_each(ask, list(first.values()), Limits(slots=asyncio.Semaphore(self.concurrency)))
         if isinstance(found, list):
             return self._rows(trajectories, keys, dict(zip(first, found, strict=True)))
-        return self._wait(trajectories, keys, list(first), found)
+        return Later(functools.partial(self._wait, trajectories, keys, list(first), found), found)
 
     async def _wait(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Awaitable, Sequence
@@ -11,6 +12,7 @@ from typing import Literal, TypeAlias, get_args
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
 from apportion.rewards.potential import Potential, Values
+from apportion.rewards.running import Later
 from apportion.rollouts import Trajectory
 from apportion.verdicts import Failed, Scored, Verdict
 
@@ -31,7 +33,9 @@ class OnScale:
     def values(self, trajectories: Sequence[Trajectory]) -> Values | Awaitable[Values]:
         """The other potential's values on this scale."""
         answer = self.inner.values(trajectories)
-        return self._wait(answer) if inspect.isawaitable(answer) else self._all(answer)
+        if inspect.isawaitable(answer):
+            return Later(functools.partial(self._wait, answer), answer)
+        return self._all(answer)
 
     async def _wait(self, answer: Awaitable[Values]) -> Values:
         return self._all(await answer)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import pickle
 import time
+import warnings
 from typing import Any
 
 import pytest
@@ -23,7 +25,8 @@ from apportion.rewards.annotators import (
     link_features,
     recorded_notes,
 )
-from apportion.rewards.potentials import learned_potential
+from apportion.rewards.potential import potential_rewards
+from apportion.rewards.potentials import learned_potential, monte_carlo_potential, on_scale
 from apportion.rollouts import Level, Trajectory, Turn
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
 
@@ -126,6 +129,47 @@ def test_one_annotation_serves_both_features() -> None:
     assert sorted(asked) == ["a", "b"]
     observe(observers, [rollout(id="c")])
     assert len(asked) == 3
+
+
+async def _links(trajectory: Trajectory) -> Links:
+    return Links()
+
+
+async def _half(trajectory: Trajectory) -> float:
+    return 0.5
+
+
+@pytest.mark.parametrize(
+    "observers",
+    [
+        pytest.param(lambda: link_features(_links), id="links"),
+        pytest.param(lambda: potential_rewards(learned_potential(_half)), id="head"),
+        pytest.param(lambda: potential_rewards(on_scale(learned_potential(_half), "log")), id="scale"),
+        pytest.param(lambda: potential_rewards(monte_carlo_potential(_returns)), id="continuations"),
+        pytest.param(lambda: potential_rewards(_Coroutine()), id="coroutine"),
+    ],
+)
+def test_what_nobody_waits_for_leaves_no_coroutine_behind_and_may_be_asked_again(observers: Any) -> None:
+    pair, rows = list(observers()), [rollout()]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(MissingInput):
+            observe([*pair, labelled(recorded_notes("nowhere"), ROLES)], rows)
+        gc.collect()
+    assert [str(warning.message) for warning in told] == []
+    found = observe(pair, rows)
+    assert all(isinstance(v, Scored) for v in found[pair[1].name][0])  # type: ignore[union-attr]
+
+
+async def _returns(state: Trajectory, n: int) -> list[float]:
+    return [0.5] * n
+
+
+class _Coroutine:
+    name = "phi"
+
+    async def values(self, trajectories: list[Trajectory]) -> list[list[Verdict]]:
+        return [[Scored(0.5)] * (t.n_turns + 1) for t in trajectories]
 
 
 def test_a_plain_function_may_not_wait() -> None:
