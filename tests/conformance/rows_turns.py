@@ -66,21 +66,7 @@ ROWS: list[Row] = [
         degree=0,
         deviations=_moved(_DISCOUNTED),
     ),
-    recipe(
-        "gigpo",
-        called="gigpo (paid by turns)",
-        settings={"paid": "turns"},
-        moved=[0, 2],
-        deviations=_moved(_DISCOUNTED),
-    ),
     recipe("ui_s1", settings={"eps": 0.0}, moved=[0], degree=0, deviations=_moved(_CUT)),
-    recipe(
-        "ui_s1",
-        called="ui_s1 (outcome)",
-        settings={"mode": "mean", "episode": "outcome"},
-        moved=[0, 2],
-        deviations=_moved(_CUT),
-    ),
     recipe("igpo", settings={"eps": 0.0}, degree=0),
     recipe(
         "igpo",
@@ -95,7 +81,6 @@ ROWS: list[Row] = [
         settings={"eps": 0.0},
         deviations={"scale": because("across attempts it is normalised, across turns it is not")},
     ),
-    recipe("procredit", called="procredit (std)", settings={"eps": 0.0, "turn_scale": "std"}, degree=0),
     recipe(
         "pure",
         text="refused",
