@@ -41,7 +41,6 @@ _DISCOUNTED = "a discounted return depends on how far its turn is from the end"
 _CUT = "the return of a step depends on how many steps that match follow it"
 _JOINED = "gains and outcomes are in one pool, so turns of a lone rollout are compared too"
 _SHARE = "the last turn alone has a share of the reliability, and turns of a lone rollout are compared"
-_FLOOR = because("the floor under the logarithm does not scale")
 _LENGTHS = "rollouts differ in length: equal scores are not equal per token"
 _PATH = "a value of a path depends on how long it is, and turns of a lone rollout are compared"
 _IMPLICIT = because("the reward model's own rewards are neither shifted nor scaled")
@@ -75,7 +74,7 @@ ROWS: list[Row] = [
         degree=0,
         deviations=_moved(_JOINED, "singleton"),
     ),
-    recipe("siop", domain="nonnegative", degree=0, deviations={**_moved(_SHARE, "singleton"), "scale": _FLOOR}),
+    recipe("siop", domain="nonnegative", degree=0, deviations=_moved(_SHARE, "singleton")),
     recipe(
         "procredit",
         settings={"eps": 0.0},

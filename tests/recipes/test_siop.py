@@ -6,10 +6,9 @@ import math
 
 import pytest
 
-from apportion.batch import Batch
 from apportion.errors import InvalidArgument, MissingInput
-from apportion.recipes.siop import cluster_reliability, siop
-from apportion.rewards import observe
+from apportion.recipes.siop import siop
+from apportion.rewards import reward
 from apportion.rollouts import Trajectory
 from tests.recipes.builders import advantages, by, rollout
 from tests.recipes.test_igpo import pooled
@@ -19,7 +18,9 @@ GAIN = Q * math.log(2)
 
 
 def told(name: str, q: float, start: float, *after: float | None, group: str = "q") -> Trajectory:
-    return rollout(name, by("support", after), group=group, reliability=q, support_start=start)
+    """Support p before the first turn and after each; what is recorded is q ln p."""
+    phi = [None if p is None else q * math.log(p) for p in (start, *after)]
+    return rollout(name, by("cluster_support", phi[1:]), group=group, reliability=q, cluster_support_start=phi[0])
 
 
 TWO = told("1", Q, 0.1, 0.2, 0.4)
@@ -63,18 +64,17 @@ def test_two_prompts_never_mix() -> None:
     assert advantages(siop(), mixed)[:3] == pytest.approx(advantages(siop(), rollouts))
 
 
-def test_reliability_of_clusters() -> None:
-    assert cluster_reliability([3, 1], [0.8, 0.2])[0] == pytest.approx(0.8454, abs=1e-4)
-    assert cluster_reliability([3, 1], [0.8, 0.2], eta=0.0) == pytest.approx([0.75, 0.25])
-    assert cluster_reliability([2], [0.1]) == [1.0]
-    with pytest.raises(InvalidArgument, match="sizes"):
-        cluster_reliability([1, 0], [0.1, 0.1])
+def test_any_reward_can_say_how_reliable_an_answer_is() -> None:
+    certain = reward(name="trust")(lambda trajectory: 1.0)
+    recipe = siop(reliability=certain)
+    assert recipe.needs == siop().needs[1:]
+    assert advantages(recipe, [TWO, told("2", 0.0, 0.5, 0.6)])[2] != 0.0
 
 
 def test_what_is_missing_or_wrong_is_said() -> None:
-    with pytest.raises(MissingInput, match="turn column 'support'"):
+    with pytest.raises(MissingInput, match="turn column 'cluster_support'"):
         siop().score([rollout("a", [{}], reliability=1.0)])
-    rollouts = [told("1", 1.0, -0.1, 0.2)]
-    seen = observe(siop().observers, rollouts)
-    with pytest.raises(InvalidArgument, match="not below 0"):
-        siop().assign(Batch.pack(rollouts), seen)
+    with pytest.raises(MissingInput, match="'reliability'"):
+        siop().score([rollout("a", [{}])])
+    with pytest.raises(InvalidArgument, match="discount"):
+        siop(discount=1.5)
