@@ -51,6 +51,11 @@ def test_windows_start_at_boundaries_and_end_with_the_rollout() -> None:
     assert clipped.values[4] == 1.0
 
 
+def test_without_an_entropy_at_the_start_nothing_can_be_compared() -> None:
+    b = Batch.of(groups=["q"], tokens=[4])
+    assert not window_entropy(tokens(b, None, None, 0.4, 0.4), vocabulary=3, every=2, window=2).known.any()
+
+
 def test_boundaries_are_counted_in_own_tokens() -> None:
     b = replace(Batch.of(groups=["q"], tokens=[5]), own=torch.tensor([False, True, True, True, True]))
     p = window_entropy(tokens(b, 9.0, 0.0, 0.0, 1.0, 1.0), vocabulary=3, every=2, window=1)
