@@ -107,13 +107,6 @@ ROWS = [
     _tree(
         "spo",
         _recorded,
-        called="spo (tree, by std)",
-        settings={"form": "tree", "mask_above": 1.0, "scale": "parent_std"},
-        degree=0,
-    ),
-    _tree(
-        "spo",
-        _recorded,
         called="spo (continuations)",
         settings={"form": "continuations", "mask_above": 1.0},
     ),
