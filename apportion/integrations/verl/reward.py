@@ -9,6 +9,7 @@ What a reward raises is a `Failed` verdict of one rollout: in veRL an exception 
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -148,6 +149,12 @@ def _reward(name: str, arguments: str) -> Reward:
         if name not in CHECKS:
             raise InvalidArgument("reward", name, f"a file ending in .py, or one of {', '.join(CHECKS)}")
         check: Callable[..., Any] = getattr(library, name)
+        known = inspect.signature(check)
+        try:
+            known.bind(**given)
+        except TypeError as error:
+            listed = ", ".join(sorted(known.parameters))
+            raise InvalidArgument("reward_args", given, f"arguments of {name!r}: {listed} ({error})") from error
         return outcome(check(**given))
     if given:
         raise InvalidArgument("reward_args", given, f"none: {name} makes its own reward")

@@ -97,6 +97,9 @@ def _engines() -> None:
     from verl.workers.engine import EngineRegistry
     from verl.workers.engine.fsdp import transformer_impl as fsdp
 
+    # A reference model is always offloaded, from pinned memory; here it is where it belongs already.
+    fsdp.CPUOffloadPolicy = lambda **_: None
+
     def watched(kind: str, base: type) -> type:
         def train_batch(self: Any, data: Any, loss_function: Any) -> Any:
             _capture(kind, data)

@@ -16,17 +16,23 @@ TEMPLATE = (
 )
 
 
-def write(folder: Path, *, prompts: int) -> None:
-    """`folder/model` and `folder/train.parquet`."""
+def tokenizer() -> PreTrainedTokenizerFast:
+    """One token per byte."""
     vocabulary = {word: i for i, word in enumerate([*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
     made = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     made.add_special_tokens(SPECIAL)
     words = PreTrainedTokenizerFast(tokenizer_object=made, eos_token=SPECIAL[2], pad_token=SPECIAL[0])
     words.chat_template = TEMPLATE
+    return words
+
+
+def write(folder: Path, *, prompts: int) -> None:
+    """`folder/model` and `folder/train.parquet`."""
+    words = tokenizer()
     words.save_pretrained(folder / "model")
     config = Qwen3Config(
-        vocab_size=len(vocabulary),
+        vocab_size=len(words),
         hidden_size=32,
         intermediate_size=64,
         num_hidden_layers=2,
