@@ -15,6 +15,7 @@ from apportion.advantages.graft import Grafted, balanced, graft, graftable, peer
 from apportion.advantages.group_stat import GroupStatistics, group_stat, group_statistics
 from apportion.advantages.grpo import grpo
 from apportion.advantages.keep import KEEP_REASONS, Kept, keep_teaching, keep_varying
+from apportion.advantages.keys import step_index, within_group
 from apportion.advantages.loss import Loss, aggregate_loss
 from apportion.advantages.maxrl import maxrl
 from apportion.advantages.mc_grpo import mc_grpo
@@ -24,7 +25,7 @@ from apportion.advantages.opo import opo
 from apportion.advantages.padded import padded_advantages
 from apportion.advantages.pass_at_k import pass_at_k
 from apportion.advantages.pass_at_k_top import pass_at_k_top
-from apportion.advantages.place import on_last_token
+from apportion.advantages.place import on_last_token, on_last_turn
 from apportion.advantages.pseudo_samples import pseudo_samples
 from apportion.advantages.reinforce_pp import penalised_rewards, reinforce_pp, reinforce_pp_baseline
 from apportion.advantages.remax import remax
@@ -71,6 +72,7 @@ __all__ = [
     "normalize_then_sum",
     "novelty",
     "on_last_token",
+    "on_last_turn",
     "opo",
     "packed_gae",
     "padded_advantages",
@@ -87,6 +89,7 @@ __all__ = [
     "return_to_go",
     "reweight",
     "rloo",
+    "step_index",
     "sum_then_normalize",
     "td",
     "td_errors",
@@ -95,4 +98,5 @@ __all__ = [
     "variance_shares",
     "whiten",
     "whitening_skipped",
+    "within_group",
 ]

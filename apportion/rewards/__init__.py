@@ -9,12 +9,14 @@
 - shape of the reply: `tag_format`, `tool_calls`, `repetition`, `overlong`, `cosine_length`, `stop_properly`
 - checks of answers for `outcome`: `maths`, `json_match`, `schema_match`, `call_match`, `text_f1`, `text_equal`,
   `choice_letter`, `game24`; as rewards of their own `written_in`, `text_pattern`
+- states: `anchor`, which turns of a group started from the same one
 - your own: `@reward`
 - combined: `a + b`, `0.5 * a`, `gate`, `first_of`, `clip`, `scoped`, `weighted_mean`, `passes`, `vector`
 - recorded and not trained on: `metric`
 - checked: `self_check`, `constant_report`, `reachable`
 """
 
+from apportion.rewards.anchors import anchor
 from apportion.rewards.answers import after, boxed, in_tag, last_line, last_number, parse_number, whole_text
 from apportion.rewards.base import Composable, Observation, Reward
 from apportion.rewards.checks import SelfCheck, Summary, constant_report, self_check, summarise
@@ -96,6 +98,7 @@ __all__ = [
     "Vector",
     "Verifier",
     "after",
+    "anchor",
     "any_action",
     "argument",
     "at_most",

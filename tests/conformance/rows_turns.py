@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import torch
 
+from apportion import advantages as adv
 from apportion import recipes
 from apportion.rollouts import Level
 from apportion.signal import Signal
 from tests.conformance.row import Deviation, Row, because, step_number
-from tests.conformance.rows_batch import WHITENED
+from tests.conformance.rows_batch import UNCENTRED, WHITENED
+from tests.conformance.rows_group import one
 from tests.conformance.rows_recipes import recipe, verdicts
 from tests.conformance.strategies import KNOWN, build, filled
 
@@ -54,6 +56,16 @@ _LONG = filled(
 )
 
 ROWS: list[Row] = [
+    one(
+        "on_last_turn",
+        adv.on_last_turn,
+        door=False,
+        deviations={
+            **UNCENTRED,
+            "turn_splitting": because("another turn is the last"),
+            "singleton": because("a move, not a comparison: no group is needed"),
+        },
+    ),
     recipe("mt_grpo", settings={"eps": 0.0}, degree=0, deviations=dict.fromkeys(_SHIFTS, _UNPAID)),
     recipe("mt_grpo", called="mt_grpo (each turn)", settings={"eps": 0.0, "turns": "each"}, degree=0),
     recipe("gigpo", moved=[0], deviations=_moved(_DISCOUNTED)),

@@ -110,7 +110,7 @@ def text_only(row: Row, case: Case, random: Random) -> None:
     assert bool(torch.isfinite(out.values).all()), f"text-only rollouts get {out.values.tolist()}"
     tokens = row.of(case)
     # Nobody knows of a text in which turn the policy wrote nothing, and on tokens such turns are in no statistic.
-    silent = Level.TURN in row.levels and bool((case.batch.tokens == 0).any())
+    silent = Level.TURN in (*row.levels, out.level) and bool((case.batch.tokens == 0).any())
     if tokens.level == out.level and not silent:
         close(out.values, tokens.values, "text-only rollouts get something else")
 

@@ -24,7 +24,9 @@ def rollout(start: Any, *after: Any, id: str = "r", group: str = "q", executed: 
         Turn(columns={} if result is ABSENT else {"checks": result}, executed=ran)
         for result, ran in zip(after, done, strict=True)
     ]
-    return Trajectory(id=id, group=group, turns=turns, columns={} if start is ABSENT else {"checks_start": start})
+    return Trajectory(
+        id=id, group=group, turns=tuple(turns), columns={} if start is ABSENT else {"checks_start": start}
+    )
 
 
 def values(*rollouts: Trajectory) -> list[list[float | None]]:
@@ -117,7 +119,7 @@ def test_a_wrong_number_of_results_failed() -> None:
 
 def test_what_nobody_recorded_is_asked_for() -> None:
     with pytest.raises(MissingInput, match="turn column 'checks' and a trajectory column 'checks_start'"):
-        checks_potential().values([Trajectory(id="r", group="q", turns=[Turn()])])
+        checks_potential().values([Trajectory(id="r", group="q", turns=(Turn(),))])
     with pytest.raises(MissingInput, match="needs a trajectory column 'checks_start'"):
         checks_potential().values([rollout(ABSENT, [1])])
     with pytest.raises(InvalidArgument, match="run"):
