@@ -135,8 +135,8 @@ def bounded_signed(score: Signal, advantage: Signal, *, strength: float = 0.2, b
 
     Source: arXiv 2608.24300 (CBPO).
     """
-    if not (bound > 0 and 0 <= strength < bound):
-        raise InvalidArgument("strength", strength, f"a number >= 0 and below bound={bound:g}, which is positive")
+    if not 0 <= strength < bound:
+        raise InvalidArgument("strength", strength, f"a number >= 0 and below bound={bound:g}")
     if advantage.level < score.level:
         raise InvalidArgument("advantage", advantage.level.name, f"a signal at level {score.level.name} or coarser")
     size = advantage.spread(score.level).values.abs()

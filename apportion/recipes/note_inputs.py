@@ -1,4 +1,4 @@
-"""The annotator of a recipe: a function, a file that defines one, or a recorded column."""
+"""The annotator or reward of a recipe: an object, a file that defines one, or a recorded column."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import TypeAlias
 
 from apportion.recipes.files import defined_in
 from apportion.rewards.annotators import Annotator, recorded_notes
+from apportion.rewards.base import Reward, check_reward
 from apportion.rollouts import Level
 
-__all__ = ["Noted", "annotator_of", "notes_needed", "shown"]
+__all__ = ["GivenReward", "Noted", "annotator_of", "notes_needed", "reward_of", "shown"]
 
 Noted: TypeAlias = Annotator | str | None
+GivenReward: TypeAlias = Reward | str | None
 
 
 def annotator_of(annotator: Noted, *, needed_by: str, column: str, per: Level = Level.TURN) -> Annotator:
@@ -31,6 +33,16 @@ def annotator_of(annotator: Noted, *, needed_by: str, column: str, per: Level = 
         found: Annotator = defined_in(annotator, "annotator", argument="annotator")
         return found
     return annotator
+
+
+def reward_of(given: Reward | str, *, argument: str) -> Reward:
+    """A reward, or the one that a Python file defines under the argument's name.
+
+    Raises:
+        InvalidArgument: something that is no reward, or a file that does not exist or does not define it.
+    """
+    found = defined_in(given, argument, argument=argument) if isinstance(given, str) else given
+    return check_reward(argument, found)
 
 
 def notes_needed(annotator: Noted, *, column: str, per: Level = Level.TURN) -> tuple[str, ...]:

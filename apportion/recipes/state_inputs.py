@@ -86,7 +86,7 @@ def by_policy(values: StateValues) -> StateValues:
     """
     before, after = values.before, values.after
     tokens, turns = after.batch.tokens, after.batch.turns
-    if tokens is None or not tokens.numel() or bool((tokens > 0).all()):
+    if tokens is None or bool((tokens > 0).all()):
         return values
     wrote, size = tokens > 0, tokens.numel()
     at = torch.arange(size, device=tokens.device)

@@ -13,6 +13,7 @@ from apportion.advantages.modulate_weights import where_true
 from apportion.batch import Batch
 from apportion.recipe import Recipe, State
 from apportion.recipes.columns import turn_column
+from apportion.recipes.note_inputs import GivenReward, reward_of
 from apportion.rewards import Truncated, outcome
 from apportion.rewards import annotators as notes
 from apportion.rewards.base import Reward
@@ -25,7 +26,7 @@ __all__ = ["first_error"]
 def first_error(
     *,
     below: float = 0.5,
-    score: Reward | None = None,
+    score: GivenReward = None,
     column: str = "step_score",
     dialect: str = "apportion",
     reward: str = "reward",
@@ -38,8 +39,8 @@ def first_error(
 
     Args:
         below: tau, units of the score.
-        score: a TURN reward, such as a process reward model; default the column. A reward of TRAJECTORY level gives the
-            number of the first wrong turn itself, from 0.
+        score: a TURN reward, such as a process reward model, or a Python file that defines `score`; default the column.
+            A reward of TRAJECTORY level gives the number of the first wrong turn itself, from 0.
         column: turn column of recorded scores.
         dialect: whose GRPO.
         reward: trajectory column with the outcome.
@@ -54,8 +55,13 @@ def first_error(
     Source: inspired by arXiv 2602.24110, of which we know the abstract; replacing the rest of the rollout by a guide's
     needs rollouts of its own and is left out.
     """
-    how = "record a score of every turn, name another column, or pass score= (a process reward model)"
-    steps = turn_column(column, name="step_score", how=how) if score is None else score
+    how = (
+        "record a score of every turn, name another column, or give score= (a process reward model, or a Python file "
+        "that defines `score`)"
+    )
+    steps: Reward = turn_column(column, name="step_score", how=how)
+    if score is not None:
+        steps = reward_of(score, argument="score")
     first: Reward = notes.first_error(steps, below=below) if steps.level == Level.TURN else steps
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:

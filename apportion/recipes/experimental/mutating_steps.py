@@ -10,6 +10,7 @@ from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.recipe import Recipe, State
 from apportion.recipes.columns import turn_column
+from apportion.recipes.note_inputs import GivenReward, reward_of
 from apportion.rewards import Truncated, outcome
 from apportion.rewards.base import Reward
 from apportion.rewards.mutating import mutations
@@ -22,7 +23,7 @@ __all__ = ["mutating_steps"]
 def mutating_steps(
     *,
     emphasis: float = 1.0,
-    flags: Reward | None = None,
+    flags: GivenReward = None,
     column: str | None = None,
     dialect: str = "apportion",
     reward: str = "reward",
@@ -35,8 +36,9 @@ def mutating_steps(
 
     Args:
         emphasis: kappa >= 0; 0 is GRPO.
-        flags: an observer of 1 and 0 per turn; default `apportion.rewards.mutating.mutations()`, which reads the tools'
-            names (give it their definitions, and nothing is guessed).
+        flags: an observer of 1 and 0 per turn, or a Python file that defines `flags`; default
+            `apportion.rewards.mutating.mutations()`, which reads the tools' names (give it their definitions, and
+            nothing is guessed).
         column: turn column of recorded flags, instead.
         dialect: whose GRPO.
         reward: trajectory column with the outcome.
@@ -54,7 +56,11 @@ def mutating_steps(
         raise InvalidArgument("emphasis", emphasis, "a finite number >= 0")
     if flags is not None and column is not None:
         raise InvalidArgument("column", column, "None, since flags is given too")
-    observer: Reward = turn_column(column, name="mutating") if column is not None else flags or mutations()
+    observer: Reward = mutations()
+    if column is not None:
+        observer = turn_column(column, name="mutating")
+    elif flags is not None:
+        observer = reward_of(flags, argument="flags")
     if observer.level != Level.TURN:
         raise InvalidArgument("flags", observer.name, "an observer of TURN level")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +76,18 @@ def test_a_failure_falls_on_its_first_wrong_step() -> None:
 def test_without_a_wrong_step_it_is_grpo() -> None:
     rows = [rollout("a", 0.0, *noted("step_score", 0.9, None)), rollout("b", 1.0, *noted("step_score", 0.9))]
     assert advantages(recipes.load("experimental/first_error"), rows) == pytest.approx([-ROOT, -ROOT, ROOT])
+
+
+def test_a_score_may_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "prm.py"
+    file.write_text(
+        "from apportion.rewards import reward\n"
+        "from apportion.rollouts import Level\n"
+        "score = reward(name='prm', level=Level.TURN)(lambda t: [0.9, 0.1][: t.n_turns])\n"
+    )
+    rows = [rollout("a", 0.0, Turn(), Turn()), rollout("b", 1.0, Turn())]
+    recipe = recipes.load("experimental/first_error", score=str(file))
+    assert advantages(recipe, rows) == pytest.approx([0.0, -ROOT, ROOT])
 
 
 def test_whoever_finds_the_step_may_name_it() -> None:
@@ -185,6 +198,9 @@ def test_the_reward_of_an_action_against_the_kept_one() -> None:
     [
         ("mutating_steps", "emphasis", -1.0),
         ("mutating_steps", "flags", outcome("reward")),
+        ("mutating_steps", "flags", "no_such_file.py"),
+        ("mutating_steps", "flags", 3),
+        ("first_error", "score", 3),
         ("first_error", "below", float("nan")),
         ("value_gate", "floor", 0.5),
         ("step_filter", "repeats", 1),
