@@ -28,8 +28,8 @@ State: TypeAlias = Callable[[Trajectory, int], str | None]
 
 # Texts are compared letter by letter, and what they say is written by others: longer ones must be equal, and a state is
 # held against so many anchors of its group, the latest first.
-_LONGEST = 4000
-_MOST = 64
+_LONGEST = 2000
+_MOST = 32
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def anchor(
 
     Args:
         match: "exact" compares the whole text; "similar" lets the first state of a group stand for all later ones that
-            resemble it (greedy, in the order of the rollouts). Beyond 4000 letters "similar" is exact too, and only the
-            latest 64 anchors of a group are looked at.
+            resemble it (greedy, in the order of the rollouts). Beyond 2000 letters "similar" is exact too, and only the
+            latest 32 anchors of a group are looked at.
         at_least: the `similarity` from which two states count as one.
         state: the text of the state before turn k: a function of (trajectory, k), None = unknown; or the turn column
             that holds it (a page's address, a hash). Default: the observation that answers the turn before; the first
@@ -173,18 +173,23 @@ def similarity(one: str, other: str, *, floor: float = 0.0) -> float | None:
         return 1.0
     if 2 * min(len(one), len(other)) / total < floor or 2 * (Counter(one) & Counter(other)).total() / total < floor:
         return None
-    share = 2 * _common(one, other) / total
+    share = 2 * _common(one, other, floor) / total
     return share if share >= floor else None
 
 
-def _common(one: str, other: str) -> int:
-    """Length of the longest common subsequence; one row of the table at a time, as the bits of one integer."""
+def _common(one: str, other: str, floor: float) -> int:
+    """Length of the longest common subsequence; not counted to the end where its share will stay below the floor.
+
+    One row of the table at a time, as the bits of one integer: its zeros are the letters matched so far.
+    """
     where: dict[str, int] = {}
     for i, letter in enumerate(one):
         where[letter] = where.get(letter, 0) | 1 << i
     full = (1 << len(one)) - 1
     row = full
-    for letter in other:
+    for read, letter in enumerate(other):
+        if read % 32 == 0 and 2 * (len(one) - row.bit_count() + len(other) - read) / (len(one) + len(other)) < floor:
+            break
         shared = row & where.get(letter, 0)
         row = ((row + shared) | (row - shared)) & full
     return len(one) - row.bit_count()

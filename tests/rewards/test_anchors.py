@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apportion.errors import InvalidArgument, MissingInput
 from apportion.rewards.anchors import anchor, code_of, similarity
@@ -85,3 +87,15 @@ def test_what_cannot_be_compared_is_refused() -> None:
     tokens = Trajectory(id="t", group="q", response_ids=[1, 2], policy=[1, 0])  # type: ignore[arg-type]
     with pytest.raises(MissingInput, match="table of turns"):
         anchor().observe([tokens])
+
+
+@given(st.text("abc", max_size=40), st.text("abc", max_size=40), st.sampled_from([0.0, 0.3, 0.6, 0.95]))
+def test_similarity_agrees_with_the_table_of_the_textbook(one: str, other: str, floor: float) -> None:
+    best = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
+    for i, a in enumerate(one):
+        for j, b in enumerate(other):
+            best[i + 1][j + 1] = best[i][j] + 1 if a == b else max(best[i][j + 1], best[i + 1][j])
+    total = len(one) + len(other)
+    share = 2 * best[-1][-1] / total if total else 1.0
+    assert similarity(one, other, floor=floor) == (pytest.approx(share) if share >= floor else None)
+    assert similarity(one, other) == pytest.approx(similarity(other, one))
