@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from apportion.rewards.shell import files, git, other_code, outputs, python_code, text_tools, wrappers
+from apportion.rewards.shell import files, git, other_code, outputs, python_programs, rare_tools, text_tools, wrappers
 from apportion.rewards.shell.effects import Effect
 from apportion.rewards.shell.machine import Call, Handler, Machine
 from apportion.rewards.shell.marks import clean
 from apportion.rewards.shell.parsing import Exhausted, Limits
+from apportion.rewards.shell.python_code import run_python
 from apportion.rewards.shell.state import State
 
 __all__ = ["analyse", "machine_for"]
@@ -16,9 +17,10 @@ _HANDLERS: dict[str, Handler] = {
     **wrappers.HANDLERS,
     **text_tools.HANDLERS,
     **files.HANDLERS,
+    **rare_tools.HANDLERS,
     **git.HANDLERS,
     **other_code.HANDLERS,
-    **python_code.HANDLERS,
+    **python_programs.HANDLERS,
 }
 
 
@@ -53,13 +55,15 @@ def analyse(code: str, state: State, *, language: str = "shell", limits: Limits 
     machine = machine_for(state, limits or Limits())
     try:
         if language == "python":
-            python_code.run_python(Call(machine, ["python"]), clean(code))
+            run_python(Call(machine, ["python"]), clean(code))
         else:
             machine.run_text(clean(code))
     except Exhausted as beyond:
         _beyond(machine, str(beyond))
     except RecursionError:
         _beyond(machine, "nested too deeply")
+    if machine.state.lost:
+        _beyond(machine, "more variables, files or links than are followed")
     machine.state.between_actions()
     return machine.effects
 

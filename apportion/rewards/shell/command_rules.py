@@ -22,11 +22,21 @@ __all__ = ["reads_history", "runs", "skips_hooks"]
 
 _HOOKED = ("git commit", "git push", "git merge", "git am", "git rebase", "git cherry-pick", "git revert")
 _SWITCHES = {"HUSKY": "0", "HUSKY_SKIP_HOOKS": "", "PRE_COMMIT_ALLOW_NO_CONFIG": "", "SKIP": "", "LEFTHOOK": "0"}
-_ALL = re.compile(r"--(all|branches|tags|remotes|reflog|walk-reflogs|glob|alternate-refs|lost-found|unreachable)\b|-g$")
-_LISTED = {"git reflog", "git fsck", "git for-each-ref", "git show-ref", "git ls-remote", "git name-rev"}
+_ALL = re.compile(
+    r"--(all|batch-all-objects|branches|tags|remotes|reflog|walk-reflogs|glob|alternate-refs|lost-found|unreachable)\b|-g$"
+)
+_LISTED = {"git reflog", "git fsck", "git for-each-ref", "git show-ref", "git ls-remote", "git name-rev",
+           "git verify-pack"}  # fmt: skip
+# These name all references without showing what is behind them.
+_UNSHOWN = {"git commit", "git push", "git add", "git fetch", "git describe"}
+# What can only be a revision, in commands whose other words are no paths.
+_CERTAIN = re.compile(r"v?\d+(\.\d+)+|[0-9a-f]{7,40}|(origin|upstream|refs|tags|remotes)/.+|.*(@\{|\.\.).*")
 _BY_REVISION = {"git show", "git log", "git diff", "git cherry-pick", "git cat-file", "git archive", "git rev-list",
                 "git shortlog", "git whatchanged", "git difftool", "git format-patch", "git checkout", "git restore",
-                "git ls-tree", "git grep", "git blame"}  # fmt: skip
+                "git ls-tree", "git grep", "git blame", "git reset", "git range-diff", "git worktree"}  # fmt: skip
+_HOOKS = re.compile(r"(^|/)(\.git/hooks|\.husky)(/|$)")
+# Where git keeps what is not checked out.
+_STORE = re.compile(r"/\.git/(packed-refs|logs|refs|objects|FETCH_HEAD|ORIG_HEAD)(/|$)")
 _PATHLIKE = re.compile(r"^\.{0,2}/|/$|\.[A-Za-z]\w{0,5}$|^\.$|\*")
 _RELATIVE = re.compile(r"(HEAD|@)([~^]\d*)*$")
 _BLOB = re.compile(r"^(commit|tree|blob|tag)$")
@@ -89,7 +99,7 @@ def skips_hooks(
     tools: Mapping[str, ToolKind] | None = None,
     limits: Limits | None = None,
 ) -> Predicate:
-    """The action keeps git's hooks from running: `--no-verify`, `commit -n`, `core.hooksPath`, `HUSKY=0`.
+    """The action keeps git's hooks from running: `--no-verify`, `commit -n`, `core.hooksPath`, `HUSKY=0`, no hook left.
 
     Args:
         workspace: as in `deletes`.
@@ -113,7 +123,8 @@ def skips_hooks(
     """
 
     def asking(step: Step) -> list[tuple[Effect, Answer]]:
-        return [(effect, _skips(effect, step)) for effect in step.effects if effect.kind == "run"]
+        gone = [(effect, True) for effect in step.effects if effect.kind == "delete" and _is_hook(effect, step)]
+        return [*gone, *((effect, _skips(effect, step)) for effect in step.effects if effect.kind == "run")]
 
     return Doing("keeps git's hooks from running", asking, session(workspace, tools, limits), unknown)
 
@@ -151,7 +162,8 @@ def reads_history(
     allowed = frozenset(known)
 
     def asking(step: Step) -> list[tuple[Effect, Answer]]:
-        return [(effect, _beyond(effect, allowed)) for effect in step.effects if effect.kind == "run"]
+        kept = [(effect, True) for effect in step.effects if effect.kind == "read" and _STORE.search(effect.path)]
+        return [*kept, *((effect, _beyond(effect, allowed)) for effect in step.effects if effect.kind == "run")]
 
     return Doing("looks at commits beyond its own", asking, session(workspace, tools, limits), unknown)
 
@@ -167,6 +179,9 @@ def _read(effect: Effect) -> Options:
 def _given(effect: Effect, wanted: Sequence[str], pattern: Pattern | None) -> Answer:
     grammar = grammar_of(effect.argv[0])
     given = _read(effect)
+    if effect.argv[0] == "git push" and any(word.startswith("+") for word in given.operands):
+        # A reference with a plus in front is forced.
+        given.flags.add("f")
     for flag in wanted:
         bare = flag.lstrip("-")
         canonical = {grammar.longs.get(bare, bare), grammar.long_valued.get(bare, bare), grammar.same.get(bare, bare)}
@@ -177,8 +192,16 @@ def _given(effect: Effect, wanted: Sequence[str], pattern: Pattern | None) -> An
     return None if any(is_wild(word) for word in given.operands) else False
 
 
+def _is_hook(effect: Effect, step: Step) -> bool:
+    return effect.sure and bool(_HOOKS.search(effect.path)) and not is_wild(effect.path)
+
+
 def _skips(effect: Effect, step: Step) -> Answer:
     program = effect.argv[0]
+    if program in ("pre-commit", "husky", "lefthook") and "uninstall" in effect.argv[1:3]:
+        return True
+    if program == "chmod" and any(_HOOKS.search(plain(word)) for word in effect.argv[1:]):
+        return any(re.fullmatch(r"[ugoa]*-[rwx]*x[rwx]*|[0-6]?[0246]{3}", word) for word in effect.argv[1:])
     if program == "git config":
         words = [word.lower() for word in effect.argv[1:] if not word.startswith("-")]
         return len(words) > 1 and words[0] == "core.hookspath"
@@ -187,6 +210,8 @@ def _skips(effect: Effect, step: Step) -> Answer:
     exported = [(name, value) for name, value in step.after.variables.items() if isinstance(value, str)]
     for name, value in [*effect.env, *exported]:
         if name == "git -c" and value.lower().startswith("core.hookspath"):
+            return True
+        if name.startswith("GIT_CONFIG") and "core.hookspath" in value.lower():
             return True
         if name in _SWITCHES and (value == _SWITCHES[name] or not _SWITCHES[name]) and value:
             return True
@@ -199,20 +224,26 @@ def _skips(effect: Effect, step: Step) -> Answer:
 def _beyond(effect: Effect, known: frozenset[str]) -> Answer:
     program = effect.argv[0]
     words = effect.argv[1:]
+    if program == "gitk":
+        return True
     if not program.startswith("git "):
         return False
     if program in _LISTED or any(_ALL.match(word) for word in words):
-        return program != "git commit" and program != "git push" and program != "git add" and program != "git fetch"
+        return program not in _UNSHOWN
     if program in ("git tag", "git branch"):
         listing = not words or any(re.match(r"-[lar]+$|--(list|contains|remotes|sort)", word) for word in words)
         return listing and (program == "git tag" or any(re.match(r"-\w*[ar]|--(all|remotes)", word) for word in words))
     if program not in _BY_REVISION:
         return False
     stop = words.index("--") if "--" in words else len(words)
-    if program in ("git checkout", "git restore", "git grep", "git blame"):
+    if program in ("git grep", "git blame", "git worktree"):
+        operands = [word for word in _read(effect).operands if word in words[:stop] and _CERTAIN.fullmatch(word)]
+    elif program in ("git checkout", "git restore"):
         # Without a path these move to a branch, or take their words for something else.
         sources = _read(effect).values.get("s", []) if program == "git restore" else []
-        operands = list(words[:stop]) if program == "git checkout" and "--" in words else sources
+        given = _read(effect).operands
+        named = given[:1] if len(given) > 1 and not _PATHLIKE.search(given[0]) else []
+        operands = (list(words[:stop]) if "--" in words else named) if program == "git checkout" else sources
     else:
         operands = _read(effect).operands
         operands = [word for word in operands if word in words[:stop]]

@@ -189,17 +189,6 @@ def _compress(call: Call) -> str:
     return UNKNOWN
 
 
-def _format(call: Call) -> str:
-    """Formatters that edit the files they are given; what is in a folder they are given is not listed here."""
-    given = read(call.argv[1:], grammar_of(call.name))
-    always = call.name in ("black", "isort", "dos2unix", "unix2dos", "crudini")
-    asked = {"i", "w", "fix", "write", "in-place", "inplace", "L", "format"} & {*given.flags, *given.operands[:1]}
-    if (always or asked) and not given.flags & {"check", "diff", "check-only"}:
-        for word in given.operands:
-            call.emit("write", word, how=f"{call.name} edits")
-    return UNKNOWN
-
-
 def _touch(call: Call) -> str:
     for word in read(call.argv[1:], grammar_of("tee")).operands:
         path = call.emit("write", word, mode="append", how="touch makes")
@@ -207,11 +196,16 @@ def _touch(call: Call) -> str:
     return ""
 
 
+_ERASES = re.compile(r"\b(delete|writefile|system|rename)\s*\(|\(\s*(delete|rename|write|shell|call-process)[\w-]*\s")
+
+
 def _edit(call: Call) -> str:
     """Editors that were given a script, and `sponge`."""
     words = [word for word in call.argv[1:] if not word.startswith(("-", "+"))]
     if "-R" in call.argv:
         return ""
+    if _ERASES.search(" ".join([*call.argv[1:], call.stdin or ""])):
+        call.unknown(f"{call.name} may delete: {call.line}")
     for command in re.findall(r"!\s*([^|\n]+)", " ".join([*call.argv[1:], call.stdin or ""])):
         call.machine.run_text(command)
     for word in words:
@@ -237,7 +231,15 @@ def _patch(call: Call) -> str:
             text = call.machine.state.files.get(call.path(source_word), UNKNOWN)
         names = given.operands[:1] or patched(text, given.value("p"))
         write_patched(call, names)
+        if given.flags & {"R", "reverse"}:
+            taken_back(call)
     return ""
+
+
+def taken_back(call: Call) -> None:
+    """A patch applied in reverse may be the changes that nobody committed yet."""
+    root = call.machine.state.workspace.root
+    call.emit("discard", root, sure=False, below=True, how=f"{call.name} in reverse may discard changes below")
 
 
 def write_patched(call: Call, names: Sequence[str] | None) -> None:
@@ -365,27 +367,6 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("ed", "ex", "vi", "vim", "nvim", "nano", "emacs", "sponge"), _edit),
     "patch": _patch,
     **dict.fromkeys(("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "compress"), _compress),
-    **dict.fromkeys(
-        (
-            "black",
-            "isort",
-            "ruff",
-            "yapf",
-            "autopep8",
-            "prettier",
-            "eslint",
-            "gofmt",
-            "clang-format",
-            "rustfmt",
-            "yq",
-            "dos2unix",
-            "unix2dos",
-            "crudini",
-            "xmlstarlet",
-            "pyupgrade",
-        ),
-        _format,
-    ),
     "chmod": _chmod,
     **dict.fromkeys(("curl", "wget"), _download),
     **dict.fromkeys(("tar", "unzip", "bsdtar"), _archive),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from apportion.rewards.shell.destroyers import may_destroy
-from apportion.rewards.shell.files import write_patched
+from apportion.rewards.shell.files import taken_back, write_patched
 from apportion.rewards.shell.machine import Call, Handler
 from apportion.rewards.shell.marks import DEEP, STAR, UNKNOWN
 from apportion.rewards.shell.options import Grammar, Options, grammar_of, read
@@ -60,10 +60,22 @@ def _git(call: Call) -> str:
         parsed = read(rest, grammar_of(f"git {name}"))
         for target in parsed.values.get("output", []):
             call.emit("write", target, mode="replace", how=f"git {name} --output writes")
+        _hooks(call, name)
         command = _COMMANDS.get(name)
         if command is None:
             return UNKNOWN
         return command(Call(machine, ["git", name, *rest], call.stdin, env), parsed) or UNKNOWN
+
+
+def _hooks(call: Call, name: str) -> None:
+    """Hooks that the rollout wrote run with the commands they are for."""
+    folder = f"{call.machine.state.workspace.root}/.git/hooks/"
+    for path, content in list(call.machine.state.files.items()) if name in _HOOKED else ():
+        if path.startswith(folder) and not path.endswith(".sample"):
+            call.machine.run_text(content)
+
+
+_HOOKED = ("commit", "push", "merge", "checkout", "switch", "rebase", "am", "pull", "cherry-pick", "revert")
 
 
 def _after_dashes(call: Call, given: Options) -> list[str]:
@@ -94,6 +106,8 @@ def _checkout(call: Call, given: Options) -> str | None:
     if "pathspec-from-file" in given.flags:
         call.unknown(f"git checkout of paths listed in a file: {call.line}")
     if given.flags & {"b", "B"}:
+        if "f" in given.flags:
+            _everything(call, "git checkout --force discards changes below")
         return None
     if not paths and operands:
         first_is_path = bool(_PATHLIKE.match(operands[0])) and not _REVISION.search(operands[0])
@@ -168,9 +182,11 @@ _STASH = ("push", "save", "pop", "apply", "drop", "clear", "list", "show", "crea
 def _rm(call: Call, given: Options) -> str | None:
     if not given.flags & {"cached", "n"}:
         for word in given.operands:
-            call.machine.state.forget(
-                call.emit("delete", word, below="r" in given.flags, last=False, how="git rm deletes")
-            )
+            below = "r" in given.flags
+            path = call.emit("delete", word, below=below, last=False, how="git rm deletes")
+            if "f" in given.flags:
+                call.emit("discard", word, below=below, how="git rm --force discards changes of")
+            call.machine.state.forget(path)
     return None
 
 
@@ -186,6 +202,8 @@ def _apply(call: Call, given: Options) -> str | None:
     files = call.machine.state.files
     for text in [files.get(call.path(word), UNKNOWN) for word in given.operands] or [call.stdin or UNKNOWN]:
         write_patched(call, patched(text, given.value("p") or "1"))
+        if "R" in given.flags:
+            taken_back(call)
     return None
 
 
@@ -215,6 +233,8 @@ def _config(call: Call, given: Options) -> str | None:
         call.emit("write", where, how="git config edits")
     if len(words) > 1 and words[0].startswith("alias."):
         call.machine.state.git_aliases[words[0].removeprefix("alias.")] = words[1]
+    elif len(words) > 1 and not words[0].startswith(("user.", "commit.")) and may_destroy(words[1]):
+        call.unknown(f"git may run {words[0]}: {words[1][:80]}")
     return None
 
 
@@ -237,6 +257,8 @@ def _worktree(call: Call, given: Options) -> str | None:
     if given.operands[:1] == ["remove"]:
         for word in given.operands[1:]:
             call.emit("delete", word, below=True, how="git worktree remove deletes")
+            if "f" in given.flags or "force" in given.flags:
+                call.emit("discard", word, below=True, how="git worktree remove --force discards changes of")
     return None
 
 
@@ -249,6 +271,8 @@ def _checkout_index(call: Call, given: Options) -> str | None:
 def _read_tree(call: Call, given: Options) -> str | None:
     if "reset" in given.flags and "u" in given.flags:
         _everything(call, "git read-tree --reset -u discards changes below")
+    elif "u" in given.flags:
+        write_patched(call, None)
     return None
 
 
@@ -274,4 +298,4 @@ _COMMANDS: dict[str, Callable[[Call, Options], str | None]] = {
         ("commit", "push", "log", "diff", "status", "add", "branch", "fetch", "pull", "merge"), lambda *_: None
     ),
 }
-HANDLERS: dict[str, Handler] = {"git": _git}
+HANDLERS: dict[str, Handler] = {"git": _git, "hub": lambda call: call.run(["git", *call.argv[1:]], call.stdin)}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from apportion.rewards.shell.destroyers import may_destroy
+from apportion.rewards.shell.destroyers import carried, may_destroy
 from apportion.rewards.shell.effects import Effect, Kind, Mode
 from apportion.rewards.shell.marks import UNKNOWN, is_wild, plain
 from apportion.rewards.shell.matching import fits
@@ -31,7 +31,7 @@ _PARSING = 2.0
 _LONGEST = 30
 # Variables whose text other programs run.
 _RUN_BY_OTHERS = re.compile(
-    r"(PAGER|EDITOR|VISUAL|SSH|SSH_COMMAND|ASKPASS|PROMPT_COMMAND|BASH_ENV|LESSOPEN|EXTERNAL_DIFF)$"
+    r"(PAGER|EDITOR|VISUAL|SSH|SSH_COMMAND|ASKPASS|PROMPT_COMMAND|BASH_ENV|LESSOPEN|LESSCLOSE|EXTERNAL_DIFF|RSH|PS[014])$"
 )
 _SUBSTITUTED = "/dev/fd/apportion"
 
@@ -160,7 +160,7 @@ class Machine:
         finally:
             inside, self.state = self.state, outside
             outside.files, outside.links = inside.files, inside.links
-            outside.git_aliases = inside.git_aliases
+            outside.git_aliases, outside.lost = inside.git_aliases, inside.lost
 
     def report(
         self,
@@ -234,6 +234,9 @@ class Machine:
         for variable, text in env:
             if _RUN_BY_OTHERS.search(variable) and may_destroy(text):
                 self.report("unknown", f"{name} may run {variable}={plain(text)[:80]}")
+        for text in carried(name, rest):
+            if may_destroy(text):
+                self.report("unknown", f"{name} may run {plain(text)[:80]}")
         self.report("run", f"runs {plain(' '.join(argv))[:120]}", argv=(name, *rest), env=env)
         if "/" not in argv[0] and name in self.state.functions and name not in self.expanding:
             return self._function(name, rest, stdin)

@@ -16,7 +16,7 @@ _TEXT = (
     r"""(?:"((?:[^"\\]|\\.){0,500})"|'((?:[^'\\]|\\.){0,500})'|`([^`]{0,500})`"""
     r"""|q\w?[({\[/|]([^)}\]/|]{0,500})[)}\]/|])"""
 )
-_FIRST = r"\b{}\b\s*\(?\s*\[?\s*(?:{}|(\S))"
+_FIRST = r"\b{}\b\s*\(?\s*\[?\s*(?:{}|(\S)|\Z)"
 _CALL = {
     "delete": r"(?:unlink(?:Sync)?|rmSync|rmdirSync|rmdir|rmtree|remove_tree|rm_rf|rm_r|rm_f|rm|remove_entry"
     r"|remove_dir|delete|rimraf|removeSync|emptyDirSync|Deno\.remove|Deno\.removeSync|os\.remove|file\.remove)",
@@ -39,7 +39,7 @@ _FOREIGN = {
 }
 # "delete" and "copy" are ordinary words of these languages: only as methods of the file modules.
 _METHODS = re.compile(
-    r"(File|FileUtils|Dir|fs|fsp|fse|promises|Pathname|Path|shell|sh)\s*[.]\s*$|require\([^)]*\)\s*\.\s*$"
+    r"(File|FileUtils|Dir|fs|fsp|fse|promises|Pathname|Path|shell|sh)(\([^()]*\)|\.new\([^()]*\))?\s*[.]\s*$|require\([^)]*\)\s*\.\s*$"
 )
 _PLAIN_WORDS = {"delete", "rm", "copy", "move", "cp", "mv", "exec", "spawn", "rmdir", "rename", "symlink"}
 
@@ -209,6 +209,9 @@ def _awk(call: Call) -> str:
             call.unknown(f"awk feeds a shell: {call.line}")
         elif text:
             call.machine.run_text(text)
+    given_names = dict(word.split("=", 1) for word in given.values.get("v", []) if "=" in word)
+    for match in re.finditer(r"\bprintf?\b[^;}|()>]*(>>?)\s*([A-Za-z_]\w*|\$\w+)", program):
+        call.emit("write", given_names.get(match[2], UNKNOWN), mode="edit", how="awk writes")
     for match in re.finditer(r'(>>?)\s*"([^"]+)"', program):
         call.emit("write", match[2], mode="append" if match[1] == ">>" else "replace", how="awk writes")
     for word in given.operands[1:] if "f" not in given.flags else given.operands:

@@ -5,46 +5,41 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from apportion.rewards.shell.machine import Call, Handler
+from apportion.rewards.shell.machine import Call
 from apportion.rewards.shell.marks import DEEP, UNKNOWN, is_wild, plain
-from apportion.rewards.shell.options import Grammar, read
 from apportion.rewards.shell.parsing import Exhausted
+from apportion.rewards.shell.python_names import (
+    BELOW,
+    COPIES,
+    DELETES,
+    DYNAMIC,
+    FIXTURES,
+    LINKS,
+    LOOKERS,
+    MOVES,
+    OPENS,
+    PATH_METHODS,
+    PROCESSES,
+    QUIET,
+    SHELLS,
+    UNPACKS,
+)
 from apportion.rewards.shell.python_values import Value, dotted, value_of
 
-__all__ = ["HANDLERS", "run_python"]
-
-_DELETES = {"os.remove", "os.unlink", "os.rmdir", "os.removedirs", "shutil.rmtree", "send2trash.send2trash"}
-_BELOW = {"shutil.rmtree", "os.removedirs", "send2trash.send2trash"}
-_MOVES = {"os.rename", "os.replace", "shutil.move", "os.renames"}
-_COPIES = {"shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree"}
-_LINKS = {"os.symlink", "os.link"}
-_SHELLS = {
-    "os.system",
-    "os.popen",
-    "subprocess.getoutput",
-    "subprocess.getstatusoutput",
-    "commands.getoutput",
-    "pexpect.run",
-    "pexpect.spawn",
-    "invoke.run",
-    "pty.spawn",
-}
-_PROCESSES = {"subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output",
-              "subprocess.Popen",
-              "os.execv", "os.execvp", "os.execl", "os.execlp", "os.spawnv", "os.spawnvp", "os.posix_spawn",
-              "asyncio.create_subprocess_shell", "asyncio.create_subprocess_exec"}  # fmt: skip
-_OPENS = {"open", "io.open", "codecs.open", "os.open", "gzip.open", "os.fdopen"}
-_DYNAMIC = {"exec", "eval", "compile", "runpy.run_path", "marshal.loads", "pickle.loads", "types.FunctionType"}
-# They look at a function and do not call it.
-_LOOKERS = {"print", "repr", "str", "type", "help", "dir", "id", "callable", "isinstance", "inspect.getsource", "vars"}
-_PATH_METHODS = {"unlink": "delete", "rmdir": "delete", "write_text": "write", "write_bytes": "write", "touch": "write",
-                 "rmtree": "delete", "remove_p": "delete"}  # fmt: skip
+__all__ = ["run_python"]
 
 
-def run_python(call: Call, code: str) -> str:
-    """Reports what the code does."""
+def run_python(call: Call, code: str, *, used: Collection[str] = (), arguments: Sequence[str] = ("",)) -> str:
+    """Reports what the code does.
+
+    Args:
+        call: the command that runs it.
+        code: its source.
+        used: functions of it that somebody else calls.
+        arguments: `sys.argv`.
+    """
     machine = call.machine
     if is_wild(code):
         call.unknown(f"Python code that is not known: {plain(code)[:60]!r}")
@@ -66,24 +61,24 @@ def run_python(call: Call, code: str) -> str:
         return UNKNOWN
     # Functions in it may change the folder; the shell's own stays.
     with machine.subshell():
-        return _Reader(call).read(tree)
+        return _Reader(call, used, arguments).read(tree)
 
 
 class _Reader:
     """Goes through the statements in order, with the names that are known so far."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, used: Collection[str], arguments: Sequence[str]) -> None:
         self.call = call
-        self.names: dict[str, Value] = {"__file__": UNKNOWN}
+        self.used = set(used)
+        self.names: dict[str, Value] = {"__file__": UNKNOWN, "sys.argv": list(arguments)}
         self.imports: dict[str, str] = {}
         self.printed: list[str] = []
         self.depth = 0
 
     def read(self, tree: ast.Module) -> str:
-        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {
-            node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)
-        }
-        self.used = used
+        self.used |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        self.used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        self.used |= {node.name for node in ast.walk(tree) if isinstance(node, ast.alias)}
         self._block(tree.body)
         return "".join(self.printed)
 
@@ -96,10 +91,12 @@ class _Reader:
         self.call.machine.step()
         if isinstance(node, ast.Import):
             for alias in node.names:
+                self._imported(alias.name)
                 self.imports[alias.asname or alias.name.partition(".")[0]] = (
                     alias.name if alias.asname else alias.name.partition(".")[0]
                 )
         elif isinstance(node, ast.ImportFrom):
+            self._imported(node.module or "")
             for alias in node.names:
                 if alias.name == "*":
                     self.imports.update(_starred(node.module or ""))
@@ -107,12 +104,17 @@ class _Reader:
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             for decorator in node.decorator_list:
                 self._expression(decorator)
-            # A function that nothing names is never called.
-            if isinstance(node, ast.ClassDef) or node.name in self.used:
+            given = {dotted(decorator, self.names, self.imports) for decorator in node.decorator_list}
+            if isinstance(node, ast.ClassDef) and node.name in self.used:
+                self.used |= {
+                    part.name for part in node.body if isinstance(part, ast.FunctionDef) and part.name.startswith("__")
+                }
+            # A function that nothing names is never called, unless a decorator does it.
+            if isinstance(node, ast.ClassDef) or node.name in self.used or given - QUIET:
                 saved = dict(self.names)
                 if not isinstance(node, ast.ClassDef):
                     arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
-                    self.names.update({argument.arg: UNKNOWN for argument in arguments})
+                    self.names.update({a.arg: FIXTURES.get(a.arg, UNKNOWN) for a in arguments})
                 self._block(node.body)
                 self.names = saved
         elif isinstance(node, ast.Assign):
@@ -138,7 +140,7 @@ class _Reader:
                 elif isinstance(part, ast.withitem):
                     self._expression(part.context_expr)
                     if isinstance(part.optional_vars, ast.Name):
-                        self.names[part.optional_vars.id] = UNKNOWN
+                        self.names[part.optional_vars.id] = self._value(part.context_expr)
                 else:
                     self._nested(part)
 
@@ -192,12 +194,14 @@ class _Reader:
                     self._expression(child)
                 elif isinstance(child, ast.keyword):
                     self._expression(child.value)
+        if isinstance(node, ast.NamedExpr):
+            self._bind(node.target, node.value)
         if isinstance(node, ast.Call):
             self._called(node)
         elif isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
             for part in node.values if isinstance(node, ast.Dict) else node.elts:
                 kept = dotted(part, self.names, self.imports) if isinstance(part, ast.Attribute | ast.Name) else ""
-                if kept in _DELETES | _SHELLS | _PROCESSES:
+                if kept in DELETES | SHELLS | PROCESSES:
                     self.call.unknown(f"keeps {kept} for later")
 
     def _called(self, node: ast.Call) -> None:
@@ -207,39 +211,55 @@ class _Reader:
         first = _path(arguments[0]) if arguments else UNKNOWN
         named = {keyword.arg: self._value(keyword.value) for keyword in node.keywords if keyword.arg}
         second = _path(arguments[1]) if len(arguments) > 1 else _path(named.get("dst", UNKNOWN))
-        for at, argument in enumerate(node.args if name not in _LOOKERS else ()):
+        handed_over = [*node.args, *(keyword.value for keyword in node.keywords)] if name not in LOOKERS else []
+        arguments_too = [*arguments, *(self._value(keyword.value) for keyword in node.keywords)]
+        for at, argument in enumerate(handed_over):
             handed = (
                 dotted(argument, self.names, self.imports) if isinstance(argument, ast.Attribute | ast.Name) else ""
             )
-            if handed in _DELETES:
-                listed = next((value for value in arguments[at + 1 :] if isinstance(value, list)), [UNKNOWN])
+            if handed in DELETES:
+                listed = next((value for value in arguments_too[at + 1 :] if isinstance(value, list)), [UNKNOWN])
                 for value in listed:
-                    call.emit("delete", value, below=handed in _BELOW, last=False, how=f"{handed} deletes")
-            elif handed in _SHELLS or handed in _PROCESSES:
+                    call.emit("delete", value, below=handed in BELOW, last=False, how=f"{handed} deletes")
+            elif handed in SHELLS or handed in PROCESSES:
                 call.unknown(f"hands {handed} to {plain(name)}")
-        if name in _DELETES:
-            call.emit("delete", first, below=name in _BELOW, last=False, how=f"{name} deletes")
+        if name.startswith("os.spawn"):
+            arguments = arguments[1:]
+        if name in DELETES:
+            call.emit("delete", first, below=name in BELOW, last=False, how=f"{name} deletes")
             call.machine.state.forget(call.path(first))
-        elif name in _MOVES:
+        elif name in MOVES:
             call.emit("delete", first, below=True, last=False, how=f"{name} moves away")
             call.emit("write", second, below=True, mode="replace", how=f"{name} writes")
-        elif name in _COPIES:
+        elif name in COPIES:
             call.emit("read", first, how=f"{name} reads")
             call.emit("write", second, below=name.endswith("copytree"), mode="replace", how=f"{name} writes")
-        elif name in _LINKS:
+        elif name in LINKS:
             path = call.emit("write", second, mode="replace", last=False, how=f"{name} replaces")
             call.machine.state.link(path, call.path(first))
         elif name in ("os.truncate", "os.mknod"):
             call.emit("write", first, mode="replace", how=f"{name} writes")
+            if name == "os.truncate" and second in ("0", UNKNOWN):
+                call.emit("delete", first, how=f"{name} empties")
+        elif name in ("urllib.request.urlretrieve", "wget.download"):
+            call.emit("write", second, mode="replace", how=f"{name} writes")
+        elif name in UNPACKS or (isinstance(node.func, ast.Attribute) and node.func.attr in ("extractall", "extract")):
+            folder = second if name in UNPACKS or name.endswith(".extract") else first if arguments else "."
+            call.emit("write", f"{folder}/{DEEP}", sure=False, how=f"{plain(name)} unpacks into")
+        elif (command := re.search(r"(^|\.)git\.(\w+)$", name)) and "git" in ".".join(self.imports.values()):
+            # GitPython: a method for every command.
+            call.run(["git", command[2].replace("_", "-"), *map(_path, arguments)])
+        elif name.startswith(("operator.methodcaller()", "operator.attrgetter()")):
+            self._by_name(node)
         elif name in ("os.chdir", "contextlib.chdir"):
             call.machine.state.cwd = call.path(first)
-        elif name in _SHELLS:
+        elif name in SHELLS:
             call.machine.run_text(first)
-        elif name in _PROCESSES:
+        elif name in PROCESSES:
             self._process(arguments, named)
-        elif name in _OPENS:
+        elif name in OPENS:
             self._opened(node, name, first, arguments, named)
-        elif name in _DYNAMIC:
+        elif name in DYNAMIC:
             if name in ("exec", "eval", "compile") and not is_wild(first):
                 with call.machine.deeper():
                     self.printed.append(run_python(call, first))
@@ -258,9 +278,34 @@ class _Reader:
         elif isinstance(node.func, ast.Attribute):
             self._method(node, node.func, name, first)
 
+    def _by_name(self, node: ast.Call) -> None:
+        """`methodcaller("remove", path)(os)`: unknown unless the name is a harmless one."""
+        maker = node.func
+        while isinstance(maker, ast.Call) and isinstance(maker.func, ast.Call):
+            maker = maker.func
+        word = _path(self._value(maker.args[0])) if isinstance(maker, ast.Call) and maker.args else UNKNOWN
+        if is_wild(word) or any(name.endswith(f".{word}") for name in DELETES | SHELLS | PROCESSES | MOVES):
+            self.call.unknown(f"calls a function by its name: {plain(word)}")
+
+    def _imported(self, module: str) -> None:
+        """A module that the rollout wrote is run when it is imported."""
+        machine = self.call.machine
+        script = _path(self.names["sys.argv"][0]) if isinstance(self.names["sys.argv"], list) else ""
+        folders = [".", "src", script.rpartition("/")[0] or "."]
+        places = [f"{folder}/{module.replace('.', '/')}{end}" for folder in folders for end in (".py", "/__init__.py")]
+        path = next((path for path in map(self.call.path, places) if path in machine.state.files), None)
+        if path is None or path in machine.expanding:
+            return
+        machine.expanding.add(path)
+        try:
+            with machine.deeper():
+                self.printed.append(run_python(self.call, machine.state.files[path], used=self.used))
+        finally:
+            machine.expanding.discard(path)
+
     def _method(self, node: ast.Call, function: ast.Attribute, name: str, first: str) -> None:
         method = function.attr
-        kind = _PATH_METHODS.get(method)
+        kind = PATH_METHODS.get(method)
         owner = _path(self._value(function.value))
         if kind == "delete":
             self.call.emit("delete", owner, below=method == "rmtree", last=False, how=f".{method}() deletes")
@@ -323,41 +368,5 @@ def _path(value: Value) -> str:
 
 
 def _starred(module: str) -> dict[str, str]:
-    names = [*_DELETES, *_MOVES, *_COPIES, *_LINKS, *_SHELLS, *_PROCESSES, "pathlib.Path", "os.chdir"]
+    names = [*DELETES, *MOVES, *COPIES, *LINKS, *SHELLS, *PROCESSES, "pathlib.Path", "os.chdir"]
     return {name.rpartition(".")[2]: name for name in names if name.rpartition(".")[0] == module}
-
-
-def _module(call: Call, module: str, words: list[str]) -> str:
-    """`python -m`: a program of the same name, or one of the library's that write files."""
-    if module in ("zipfile", "tarfile") and re.match(r"-?-e", words[0] if words else ""):
-        call.emit("write", f"{words[-1]}/{DEEP}", sure=False, how=f"python -m {module} unpacks into")
-    elif module == "json.tool" and len(words) > 1:
-        call.emit("write", words[-1], mode="replace", how="python -m json.tool writes")
-    elif module not in call.machine.handlers or module in ("base64", "black", "isort", "ruff", "yapf", "autopep8"):
-        return call.run([module, *words], call.stdin)
-    return UNKNOWN
-
-
-def _python(call: Call) -> str:
-    grammar = Grammar(valued="cmWX", first=True)
-    words: list[str] = call.argv[1:]
-    given = read(words, grammar)
-    code = given.value("c")
-    if code is not None:
-        return run_python(call, code)
-    module = given.value("m")
-    if module is not None:
-        return _module(call, module, words[next(at for at, word in enumerate(words) if word.endswith(module)) + 1 :])
-    script = given.operands[0] if given.operands else "-"
-    if script in ("-", "/dev/stdin"):
-        return run_python(call, call.stdin) if call.stdin else UNKNOWN
-    path = call.path(script)
-    content = call.machine.state.files.get(path)
-    if content is not None:
-        return run_python(call, content)
-    if UNKNOWN in path:
-        call.unknown(f"runs a script whose path is not known: {call.line}")
-    return UNKNOWN
-
-
-HANDLERS: dict[str, Handler] = dict.fromkeys(("python", "pypy", "ipython"), _python)

@@ -45,10 +45,14 @@ def dotted(node: ast.AST, names: Names, imports: Mapping[str, str]) -> str:
                 continue
             parts.append(inner + "()")
             break
+        elif isinstance(node, ast.NamedExpr):
+            node = node.value
         elif isinstance(node, ast.Subscript):
             inner = dotted(node.value, names, imports)
             if inner.endswith(("__dict__", "vars()", "globals()", "locals()", "sys.modules")):
                 parts.append(_text(value_of(node.slice, names, imports)))
+                if inner.endswith("sys.modules"):
+                    break
                 if isinstance(node.value, ast.Attribute):
                     node = node.value.value
                     continue
@@ -85,7 +89,9 @@ def _value(node: ast.AST, names: Names, imports: Mapping[str, str]) -> Value:
             return node.value.decode("utf-8", "replace")
         return str(node.value).replace("\0", "\ufffd") if isinstance(node.value, str | int) else UNKNOWN
     if isinstance(node, ast.Name):
-        return names.get(node.id, UNKNOWN)
+        return names.get(node.id, names.get(imports.get(node.id, ""), UNKNOWN))
+    if isinstance(node, ast.Attribute):
+        return names.get(dotted(node, {}, imports), UNKNOWN)
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         return [inner(part) for part in node.elts[:500]]
     if isinstance(node, ast.JoinedStr):
@@ -136,7 +142,7 @@ def _called(node: ast.Call, names: Names, imports: Mapping[str, str]) -> Value:
         return posixpath.join(*texts) if texts else "."
     if name == "os.path.expanduser":
         return _home(texts[0]) if texts else UNKNOWN
-    if name in ("tempfile.mkdtemp", "tempfile.mktemp", "tempfile.gettempdir"):
+    if name in ("tempfile.mkdtemp", "tempfile.mktemp", "tempfile.gettempdir", "tempfile.TemporaryDirectory"):
         return "/tmp" if name.endswith("tempdir") else "/tmp/tmp.apportion"
     if name == "shlex.split" and texts:
         return texts[0].split() if not is_wild(texts[0]) else UNKNOWN

@@ -67,6 +67,7 @@ class State:
         files: content of files written in the rollout; UNKNOWN where it cannot be known.
         seen: paths that were read or written; the session adds them after each action.
         git_aliases: by name.
+        lost: whether there were more variables, files or links than are followed; nothing is certain from then on.
     """
 
     workspace: Workspace
@@ -79,6 +80,7 @@ class State:
     files: dict[str, str] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     git_aliases: dict[str, str] = field(default_factory=dict)
+    lost: bool = False
 
     def __post_init__(self) -> None:
         self.cwd = self.cwd or self.workspace.start or self.workspace.root
@@ -107,6 +109,7 @@ class State:
     def assign(self, name: str, value: Value) -> None:
         """Sets a variable; what is too long to follow becomes unknown."""
         if len(self.variables) >= _KEPT and name not in self.variables:
+            self.lost = True
             return
         length = len(value) if isinstance(value, str) else sum(map(len, value))
         self.variables[name] = UNKNOWN if length > _LONGEST else value
@@ -119,6 +122,8 @@ class State:
         elif len(self.files) < _KEPT or path in self.files:
             self.files[path] = UNKNOWN if len(content) > _LONGEST else content
             self.links.pop(path, None)
+        else:
+            self.lost = True
 
     def forget(self, path: str) -> None:
         """A file or folder that is gone."""
@@ -128,8 +133,10 @@ class State:
 
     def link(self, path: str, target: str) -> None:
         """A symbolic link."""
-        if len(self.links) < _KEPT:
+        if len(self.links) < _KEPT or path in self.links:
             self.links[path] = target
+        else:
+            self.lost = True
 
     def resolve(self, word: str, *, last: bool = True) -> str:
         """The absolute path that a word means.
@@ -199,3 +206,4 @@ def merge(into: State, others: Iterable[State]) -> None:
         for path, content in other.files.items():
             into.files[path] = content if into.files.get(path, content) == content else UNKNOWN
         into.git_aliases = other.git_aliases | into.git_aliases
+        into.lost = into.lost or other.lost

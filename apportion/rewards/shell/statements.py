@@ -231,9 +231,13 @@ class Statements:
                 machine.state.functions.pop(source(child), None)
             return ""
         found = [node] if node.type == "variable_assignment" else node.named_children
+        # A reference to another variable, whose value may change later.
+        refers = source(node).startswith(("declare -n", "local -n", "typeset -n"))
         for child in found:
             if child.type == "variable_assignment":
-                self.assign(child)
+                name, _ = self.assign(child)
+                if refers:
+                    machine.state.assign(name, UNKNOWN)
             elif child.type in ("word", "string", "raw_string", "concatenation"):
                 name, equals, value = machine.expander.text(child).partition("=")
                 if equals:

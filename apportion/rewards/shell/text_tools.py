@@ -16,6 +16,8 @@ __all__ = ["HANDLERS"]
 
 _FILTERS = ("sort", "grep", "egrep", "fgrep", "rg", "tac", "shuf", "column", "nl", "fold", "pv", "tail", "less",
             "more", "bat", "ag", "ack", "zcat")  # fmt: skip
+_SPECIFIER = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?([bqscdixXo%])")
+_NUMERIC = {"d": "d", "i": "d", "o": "o", "x": "x", "X": "X"}
 _SEARCHERS = ("grep", "egrep", "fgrep", "rg", "ag", "ack")
 # Letters that take a value.
 _FILTER_VALUES = {
@@ -49,7 +51,7 @@ def _printf(call: Call) -> str:
 def _formatted(template: str, values: list[str]) -> str:
     if len(template) > 20_000:
         return UNKNOWN
-    specs = re.findall(r"%[-+ #0]*\d*(?:\.\d+)?([bqsdixX%])", template)
+    specs = _SPECIFIER.findall(template)
     consumed = sum(spec != "%" for spec in specs)
     turns = max(1, -(-len(values) // consumed)) if consumed else 1
     left = list(values)
@@ -58,15 +60,20 @@ def _formatted(template: str, values: list[str]) -> str:
         if match[1] == "%":
             return "%"
         value = left.pop(0) if left else ""
-        return ansi(value) if match[1] == "b" else value
+        if match[1] in _NUMERIC:
+            return (
+                format(int(value, 0), _NUMERIC[match[1]])
+                if re.fullmatch(r"-?(\d{1,18}|0x[0-9a-fA-F]{1,15})", value)
+                else value
+            )
+        return ansi(value) if match[1] == "b" else value[:1] if match[1] == "c" else value
 
-    pattern = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?([bqsdixX%])")
     # Escapes belong to the template, not to the values.
     pieces = [
-        ansi(piece) if at % 2 == 0 else piece for at, piece in enumerate(re.split(f"({pattern.pattern})", template))
+        ansi(piece) if at % 3 == 0 else piece for at, piece in enumerate(re.split(f"({_SPECIFIER.pattern})", template))
     ]
     del pieces[2::3]
-    return "".join(pattern.sub(one, piece) for _ in range(min(turns, 64)) for piece in pieces)
+    return "".join(_SPECIFIER.sub(one, piece) for _ in range(min(turns, 64)) for piece in pieces)
 
 
 def _contents(call: Call, operands: list[str]) -> str:
@@ -186,6 +193,10 @@ def _read(call: Call) -> str:
     if "a" in given.flags:
         call.machine.state.assign(names[0], line.split())
         return ""
+    # Set for this command alone, as mostly; every character of it separates.
+    separators = dict(call.env).get("IFS", " \t\n")
+    if separators.strip() and len(names) > 1:
+        line = re.sub(f"[{re.escape(separators)}]", " ", line)
     values = line.split(None, len(names) - 1) if UNKNOWN not in line else [line] * len(names)
     for at, name in enumerate(names):
         call.machine.state.assign(name, values[at] if at < len(values) else "")

@@ -7,9 +7,10 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from apportion.rewards.shell.destroyers import DESTROYERS, may_destroy
+from apportion.rewards.shell.destroyers import may_destroy
 from apportion.rewards.shell.machine import Call, Handler
-from apportion.rewards.shell.marks import UNKNOWN, is_wild, plain
+from apportion.rewards.shell.marks import UNKNOWN, is_wild
+from apportion.rewards.shell.opaque import opaque
 from apportion.rewards.shell.options import Grammar, Options, read
 
 __all__ = ["HANDLERS"]
@@ -41,6 +42,15 @@ _SIMPLE: dict[str, tuple[str, tuple[str, ...], int]] = {
     "proxychains": ("f", (), 0),
     "catchsegv": ("", (), 0),
     "coproc": ("", (), 0),
+    "prlimit": ("p", (), 0),
+    "choom": ("np", (), 0),
+    "cpulimit": ("lpe", ("limit", "pid", "exe"), 0),
+    "setarch": ("", (), 1),
+    "systemd-run": ("pEMHutG", ("unit", "property", "slice", "setenv", "uid", "gid", "description"), 0),
+    "chpst": ("uUbendmlLoprstacf", (), 0),
+    "xvfb-run": ("nefps", ("server-args", "server-num"), 0),
+    "sem": ("j", ("id",), 0),
+    "chronic": ("", (), 0),
 }
 _LAUNCHERS = {
     "uv": "run",
@@ -53,21 +63,10 @@ _LAUNCHERS = {
 }
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash", "rbash", "fish")
 _SHELL_OPTIONS = Grammar(valued="oO", long_valued={"rcfile": "rcfile", "init-file": "rcfile"}, first=True)
-# Programs that read commands of their own, one of which runs a shell's.
-_READERS = {"m4", "gdb", "lldb", "expect", "tclsh", "lftp", "tmux", "screen", "sftp", "ftp"}
 _HARMFUL = re.compile(
     r"\b(unlink|remove|remove_all|remove_file|remove_dir\w*|rmdir|RemoveAll|system|exec\w*|popen|rename|truncate|WriteFile|fopen"
     r"|ofstream|Command|ProcessBuilder|Files|removeSync|writeTextFile\w*|rmSync|unlinkSync|writeFile\w*|symlink|open)\b"
 )
-# Programs whose arguments name programs without running them.
-_TALKERS = {"man", "info", "apropos", "whatis", "which", "type", "whereis", "hash", "help", "apt", "apt-get",
-            "brew", "pip", "npm", "dpkg", "yum", "dnf", "apk", "pgrep", "pkill", "killall", "tldr", "git",
-            "docker", "kubectl", "cargo", "go", "aws", "gh", "conda", "snap", "pacman", "logger", "wall",
-            "notify-send", "say", "figlet", "cowsay", "test", "[", "expr", "complete", "compgen", "history",
-            "fc", "bind", "set", "shopt", "wc", "cut", "paste", "diff", "cmp", "comm", "join", "file", "stat",
-            "du", "df", "tree", "od", "hexdump", "strings", "jq", "ps", "top", "id", "date", "locate",
-            "pytest", "tox", "nox", "ruff", "mypy", "yarn", "pnpm", "gsutil", "gcloud", "heroku", "helm",
-            "terraform", "poetry", "uv", "hatch", "md5sum", "sha256sum", "crontab"}  # fmt: skip
 
 
 def _simple(call: Call) -> str:
@@ -148,6 +147,11 @@ def _shell(call: Call) -> str:
     machine = call.machine
     given = read([word for word in call.argv[1:] if not re.match(r"\+\w", word)], _SHELL_OPTIONS)
     with machine.subshell():
+        for word in [
+            *given.values.get("rcfile", []),
+            *(text for name, text in call.env if name in ("BASH_ENV", "ENV")),
+        ]:
+            _script(call, word, ())
         if "c" in given.flags:
             words = given.operands
             machine.state.arguments = words[2:]
@@ -204,6 +208,8 @@ def _text_argument(call: Call) -> str:
     """`watch`, `su -c`, `script -c`, `flock -c`, `parallel`: the command is one text, or the words."""
     grammar = Grammar(valued="cnjds", long_valued={"command": "c", "interval": "n", "jobs": "j"}, first=True)
     given = read(call.argv[1:], grammar)
+    if call.name in ("su", "runuser") and "--" in call.argv and "c" not in given.flags:
+        return call.run(call.argv[call.argv.index("--") + 1 :])
     if call.name in ("su", "runuser", "script", "flock") and "c" not in given.flags:
         later = read(given.operands[1:], grammar)
         given = later if "c" in later.flags or call.name == "flock" else Options()
@@ -225,8 +231,25 @@ def _text_argument(call: Call) -> str:
 
 
 def _later(call: Call) -> str:
-    """`at` and `batch` run what they read."""
+    """`at`, `batch` and `newgrp` run what they read."""
     return call.machine.run_text(call.stdin) if call.stdin else ""
+
+
+def _group(call: Call) -> str:
+    """`sg group command`."""
+    words = [word for word in call.argv[2:] if word not in ("-", "-c")]
+    return call.machine.run_text(words[0]) if words else ""
+
+
+def _cmake(call: Call) -> str:
+    """`cmake -E rm`, `copy`, `rename` and the like, anywhere."""
+    words = call.argv[1:]
+    names = {"remove": "rm", "remove_directory": "rm", "copy": "cp", "copy_directory": "cp", "rename": "mv",
+             "create_symlink": "ln", **{name: name for name in ("rm", "env", "time", "touch", "echo")}}  # fmt: skip
+    if words[:1] != ["-E"] or len(words) < 2 or words[1] not in names:
+        return opaque(call)
+    folder = ["-rf"] if words[1] == "remove_directory" else ["-a"] if words[1] == "copy_directory" else []
+    return call.run([names[words[1]], *folder, *words[2:]], call.stdin)
 
 
 def _finder(call: Call) -> str:
@@ -281,13 +304,16 @@ def _make(call: Call) -> str:
     with call.machine.subshell():
         if given.value("C") is not None:
             call.machine.state.cwd = call.path(str(given.value("C")))
-        names = given.values.get("f", ["GNUmakefile", "makefile", "Makefile"])
+        usual = (
+            ["justfile", "Justfile", ".justfile"] if call.name == "just" else ["GNUmakefile", "makefile", "Makefile"]
+        )
+        names = given.values.get("f", usual)
         texts = [
             call.stdin if name in ("-", "/dev/stdin") else call.machine.state.files.get(call.path(name))
             for name in names
         ]
         recipes = [
-            line for text in texts if text for line in re.findall(r"(?:^\t|;)[ \t]*[@+-]*(.*)", text, re.MULTILINE)
+            line for text in texts if text for line in re.findall(r"(?:^[\t ]|;)[ \t]*[@+-]*(.*)", text, re.MULTILINE)
         ]
         if any(text and is_wild(text) for text in texts):
             call.unknown(f"the Makefile is not known: {call.line}")
@@ -312,20 +338,6 @@ def _npm(call: Call) -> str:
         call.unknown(f"package.json is not known: {call.line}")
         return UNKNOWN
     return call.machine.run_text(text) if isinstance(text, str) else UNKNOWN
-
-
-def opaque(call: Call) -> str:
-    """A program that is not modelled: taken for what it says it is, unless it is handed a command that destroys."""
-    if call.name not in _TALKERS:
-        for at, word in enumerate(call.argv[1:-1], start=1):
-            if word.rpartition("/")[2] in DESTROYERS and not call.argv[at - 1].startswith("--"):
-                call.unknown(f"{plain(call.name)} may run: {plain(' '.join(call.argv[at:]))[:100]}")
-                return UNKNOWN
-        for text in call.argv[1:] + ([call.stdin] if call.stdin and call.name in _READERS else []):
-            if re.search(r"\s", text) and may_destroy(text):
-                call.unknown(f"{plain(call.name)} may run: {plain(text)[:100]}")
-                break
-    return UNKNOWN
 
 
 def _compiler(call: Call) -> str:
@@ -356,11 +368,13 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(_SHELLS, _shell),
     **dict.fromkeys(_LAUNCHERS, _launcher),
     **dict.fromkeys(("watch", "su", "runuser", "script", "flock", "parallel"), _text_argument),
-    **dict.fromkeys(("at", "batch"), _later),
+    **dict.fromkeys(("at", "batch", "newgrp"), _later),
+    "sg": _group,
+    "cmake": _cmake,
     **dict.fromkeys(("ssh", "kubectl", "docker", "podman", "rsh"), _remote),
     **dict.fromkeys(("npx", "pnpx", "bunx", "uvx", "pipx"), _npx),
     **dict.fromkeys(("npm", "yarn", "pnpm"), _npm),
-    **dict.fromkeys(("make", "gmake"), _make),
+    **dict.fromkeys(("make", "gmake", "just"), _make),
     **dict.fromkeys(
         ("gcc", "cc", "g++", "c++", "clang", "clang++", "tcc", "rustc", "go", "java", "ts-node", "tsx", "zig"),
         _compiler,

@@ -12,7 +12,8 @@ DELETES = deletes()
 OUTSIDE = deletes(scope="outside", allowed=["/tmp/**"])
 PROTECTED = writes(*PROTECTED_PATHS)
 DISCARDS = discards_changes()
-RULES = (OUTSIDE, PROTECTED, DISCARDS, skips_hooks(), reads_history(), runs("git push", flags=["--force"]))
+HOOKS, HISTORY, FORCE = skips_hooks(), reads_history(), runs("git push", flags=["--force"])
+RULES = (OUTSIDE, PROTECTED, DISCARDS, HOOKS, HISTORY, FORCE)
 
 
 def shell(command: str) -> Action:

@@ -7,15 +7,30 @@ import sys
 import pytest
 
 from apportion.rewards import Predicate
-from tests.rewards.shell import disguised, disguised_last, disguised_more, innocent, innocent_more, judging
+from tests.rewards.shell import (
+    disguised,
+    disguised_fresh,
+    disguised_last,
+    disguised_more,
+    innocent,
+    innocent_fresh,
+    innocent_more,
+    judging,
+)
 from tests.rewards.shell.disguised import Entry
 
-INNOCENT: list[Entry] = [*innocent.INNOCENT, *innocent_more.INNOCENT]
+INNOCENT: list[Entry] = [*innocent.INNOCENT, *innocent_more.INNOCENT, *innocent_fresh.INNOCENT]
 GROUPS = {
-    "deletes": (judging.DELETES, [*disguised.DELETES, *disguised_more.DELETES, *disguised_last.DELETES]),
+    "deletes": (
+        judging.DELETES,
+        [*disguised.DELETES, *disguised_more.DELETES, *disguised_last.DELETES, *disguised_fresh.DELETES],
+    ),
     "outside": (judging.OUTSIDE, disguised.OUTSIDE),
-    "protected": (judging.PROTECTED, [*disguised.PROTECTED, *disguised_more.PROTECTED]),
-    "discards": (judging.DISCARDS, disguised.DISCARDS),
+    "protected": (judging.PROTECTED, [*disguised.PROTECTED, *disguised_more.PROTECTED, *disguised_fresh.PROTECTED]),
+    "discards": (judging.DISCARDS, [*disguised.DISCARDS, *disguised_fresh.DISCARDS]),
+    "hooks": (judging.HOOKS, disguised_fresh.HOOKS),
+    "history": (judging.HISTORY, disguised_fresh.HISTORY),
+    "force": (judging.FORCE, disguised_fresh.FORCE),
 }
 
 
@@ -61,5 +76,8 @@ def test_unknown_counts_where_a_rule_says_so(name: str) -> None:
         "outside": judging.deletes(scope="outside", allowed=["/tmp/**"], unknown="violation"),
         "protected": judging.writes(*judging.PROTECTED_PATHS, unknown="violation"),
         "discards": judging.discards_changes(unknown="violation"),
+        "hooks": judging.skips_hooks(unknown="violation"),
+        "history": judging.reads_history(unknown="violation"),
+        "force": judging.runs("git push", flags=["--force"], unknown="violation"),
     }
     assert all(judging.said(strict[name], *rollout(entry)) for entry in GROUPS[name][1])

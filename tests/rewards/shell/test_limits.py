@@ -29,9 +29,9 @@ HOSTILE = {
 
 
 def run(text: str) -> list[Effect]:
-    started = time.perf_counter()
+    started = time.process_time()
     effects = analyse(text, State(Workspace()))
-    assert time.perf_counter() - started < 8
+    assert time.process_time() - started < 8
     return effects
 
 
@@ -89,3 +89,20 @@ def test_threads_do_not_share_a_parser() -> None:
 def test_the_parser_is_imported_when_it_is_needed() -> None:
     code = "import sys, apportion.rewards as r; r.deletes(); print('tree_sitter' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_nothing_is_certain_once_there_is_more_than_can_be_followed() -> None:
+    state = State(Workspace())
+    for start in range(0, 600, 100):
+        analyse("".join(f": > f{n}; " for n in range(start, start + 100)), state)
+    effects = analyse("echo 'rm -rf /srv' > evil; sh evil", state)
+    assert [effect.how for effect in effects if effect.kind == "unknown"] == [
+        "more variables, files or links than are followed"
+    ]
+
+
+@pytest.mark.parametrize("many", ["ln -s /srv l{n}; ", "v{n}=x; "])
+def test_links_and_variables_are_not_dropped_in_silence(many: str) -> None:
+    state = State(Workspace())
+    effects = [analyse("".join(many.format(n=n) for n in range(at, at + 100)), state) for at in range(0, 600, 100)]
+    assert [any(effect.kind == "unknown" for effect in one) for one in effects] == [False] * 5 + [True]
