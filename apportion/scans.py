@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ _WIDEST, _NARROWEST = 32, 8
 # Below this many elements log2(longest) passes take less time than the planning of rows.
 _FEW = 1 << 15
 # Rows of one product, whose result stays in the cache.
-_AT_ONCE = 1 << 12
+_AT_ONCE = 1 << 13
 
 
 def reverse_scan(values: Tensor, lengths: Tensor | Plan, discount: float | Tensor = 1.0) -> Tensor:
@@ -226,9 +227,11 @@ def scan(
         else:
             torch.add(x[some], beside[some], alpha=before, out=made[some])
 
-    def finish(some: slice) -> None:
-        if beside is not None:
-            made[some].add_(beside[some], alpha=after)
+    def move(scanned: Tensor, some: slice) -> None:
+        if beside is None:
+            made[some] = scanned[: made[some].numel()]
+        else:
+            torch.add(scanned[: made[some].numel()], beside[some], alpha=after, out=made[some])
 
     whole = _kernel(rows, discount, at.owner)
     head = whole.heads(fill)
@@ -238,11 +241,13 @@ def scan(
     if len(rows) > 1:
         factor = discount[at.owner[1:]].to(x.dtype) if isinstance(discount, Tensor) else discount
         carried = scan(head, at.below, discount**width)[1:] * factor
-        whole.last[:-1] += carried.index_fill(0, at.ended, 0)
-        parts.last[at.last] = whole.last[at.cut]
-    whole.scan_(finish)
-    parts.scan_(_nothing)
-    patch = pieces.view(-1)[at.source]
+        head[:-1] = carried.index_fill_(0, at.ended, 0)
+    head[-1] = 0
+    ending = torch.zeros_like(pieces[:, 0]).index_copy_(0, at.last, head[at.cut])
+    patch = pieces.new_empty(pieces.numel())
+    parts.scan(ending, lambda scanned, some: patch[some].copy_(scanned))
+    whole.scan(head, move)
+    patch = patch[at.source]
     rows[at.cut] = patch if beside is None else patch.add_(beside[at.place], alpha=after)
     return made
 
@@ -255,17 +260,23 @@ def _kernel(rows: Tensor, discount: float | Tensor, owner: Tensor) -> _Powers | 
     return _Columns(rows, discount[owner]) if isinstance(discount, Tensor) else _Powers(rows, discount)
 
 
+@lru_cache(maxsize=32)
+def _powers(discount: float, width: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """discount^0 .. discount^(width-1), and the triangle of those that a product with a row takes."""
+    step = torch.arange(width, device=device)
+    power = torch.tensor(discount, dtype=torch.float64, device=device) ** step
+    # Denormal numbers change no digit of a sum, and slow a product down tenfold.
+    power = torch.where(power < torch.finfo(dtype).tiny, 0, power).to(dtype)
+    distance = step[:, None] - step
+    return power, torch.where(distance >= 0, power[distance.clamp_min(0)], 0)
+
+
 class _Powers:
     """Rows of one discount: products with its powers, some rows at a time."""
 
     def __init__(self, rows: Tensor, discount: float) -> None:
-        self.rows, self.last, width = rows, rows[:, -1], rows.shape[1]
-        step = torch.arange(width, device=rows.device)
-        power = torch.tensor(discount, dtype=torch.float64, device=rows.device) ** step
-        # Denormal numbers change no digit of a sum, and slow a product down tenfold.
-        self.power = torch.where(power < torch.finfo(rows.dtype).tiny, 0, power).to(rows.dtype)
-        distance = step[:, None] - step
-        self.triangle = torch.where(distance >= 0, self.power[distance.clamp_min(0)], 0)
+        self.rows = rows
+        self.power, self.triangle = _powers(discount, rows.shape[1], rows.dtype, rows.device)
 
     def heads(self, fill: Callable[[slice], None]) -> Tensor:
         """The scan at the first element of each row, once that is filled."""
@@ -275,12 +286,11 @@ class _Powers:
             torch.mv(self.rows[few], self.power, out=head[few])
         return head
 
-    def scan_(self, finish: Callable[[slice], None]) -> None:
-        """The scan inside each row, in its place, and what comes after it."""
+    def scan(self, carried: Tensor, move: Callable[[Tensor, slice], object]) -> None:
+        """The scan inside each row to whose last element something is carried, handed on flat; overwrites the rows."""
         for few, some in self._spans():
-            # A second array of all rows would cost more than the product: its pages are new to the process.
-            self.rows[few] = self.rows[few] @ self.triangle
-            finish(some)
+            self.rows[few, -1] += carried[few]
+            move((self.rows[few] @ self.triangle).view(-1), some)
 
     def _spans(self) -> Iterator[tuple[slice, slice]]:
         width = self.rows.shape[1]
@@ -293,7 +303,6 @@ class _Columns:
 
     def __init__(self, rows: Tensor, discount: Tensor) -> None:
         self.rows, self.columns = rows, rows.new_empty(rows.shape[1], rows.shape[0])
-        self.last = self.columns[-1]
         # In two parts, the small one added first: a discount near 1, rounded to float32, would be another horizon.
         self.discount = discount.to(rows.dtype)
         self.rest = (discount - self.discount).to(rows.dtype)
@@ -302,15 +311,14 @@ class _Columns:
         """As in `_Powers`."""
         fill(slice(None))
         self.columns.copy_(self.rows.t())
-        run = self.last
+        run = self.columns[-1]
         for column in reversed(self.columns[:-1].unbind(0)):
             run = torch.addcmul(column, self.rest, run).addcmul_(self.discount, run)
         return run.clone()
 
-    def scan_(self, finish: Callable[[slice], None]) -> None:
+    def scan(self, carried: Tensor, move: Callable[[Tensor, slice], object]) -> None:
         """As in `_Powers`."""
-        following = self.last
+        following = self.columns[-1].add_(carried)
         for column in reversed(self.columns[:-1].unbind(0)):
             following = column.addcmul_(self.rest, following).addcmul_(self.discount, following)
-        self.rows.copy_(self.columns.t())
-        finish(slice(None))
+        move(self.columns.t().reshape(-1), slice(None))
