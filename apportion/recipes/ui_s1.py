@@ -74,8 +74,8 @@ def ui_s1(
         >>> [round(a, 3) for a in credit.advantages.values.tolist()]
         [-0.375, -0.7, 0.0, 0.375, 0.7, 0.0]
 
-    Source: arXiv 2509.11543 as its code has it. An expert's own steps belong into the rollout as tokens that are not
-    `own`.
+    Source: arXiv 2509.11543 as its code has it. Turns are the sampled steps, also those that missed; what an expert did
+    in their place is no turn but part of what the policy saw next.
     """
     checked = (("mode", mode, Mode), ("episode", episode, Episode), ("unit", unit, Literal["element", "trajectory"]))
     for name, value, choices in checked:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from apportion.advantages import grpo
@@ -84,3 +86,29 @@ def test_what_is_missing_or_wrong_is_said() -> None:
         procredit().score([rollout("a", [{}], reward=1.0)])
     with pytest.raises(InvalidArgument, match="turn_unit"):
         procredit(turn_unit="token")  # type: ignore[arg-type]
+
+
+def test_checks_that_are_run_take_the_place_of_recorded_ones(tmp_path: Path) -> None:
+    """A file that defines `potential`: its function runs the checks on every state."""
+    file = tmp_path / "checks.py"
+    file.write_text(
+        "from apportion.rewards.potentials import checks_potential\n"
+        "def run(t):\n"
+        "    return [{'passed': n, 'total': 4} for n in (0, *t.columns['ran'])]\n"
+        "potential = checks_potential(run)\n"
+    )
+    rollouts = [
+        rollout("1", [{}] * 3, reward=1.0, ran=[1, 1, 4]),
+        rollout("2", [{}] * 2, reward=0.0, ran=[2, 1]),
+    ]
+    recipe = procredit(potential=str(file), eps=0.0)
+    assert recipe.needs == ("trajectory column 'reward'",)
+    assert advantages(recipe, rollouts) == pytest.approx([1.65, 1.525, 1.525, -1.725, -1.975])
+
+
+def test_progress_shows_in_the_ledger_of_its_own() -> None:
+    credit, _ = procredit(eps=0.0).score([DONE, HALF])
+    ledger = credit.ledger()
+    assert set(ledger) == {"outcome", "progress"}
+    # Across attempts (2 / 1.375) and across turns, where the outcome's mean is that of three turns of five.
+    assert ledger["outcome"][0] == pytest.approx(0.5 * 2 / 1.375 + 1 - 0.6)
