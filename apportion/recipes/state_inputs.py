@@ -129,15 +129,17 @@ def carried(values: StateValues, steps: Tensor) -> StateValues:
         >>> carried(v, torch.tensor([True, False, True])).before.values.tolist()
         [0.0, 0.0, 0.5]
     """
-    if values.after.batch.tokens is not None:
-        steps = steps & (values.after.batch.tokens > 0)
+    lengths, tokens = values.after.batch.turns, values.after.batch.tokens
+    wrote = torch.ones_like(steps) if tokens is None else tokens > 0
+    steps = steps & wrote
     before, after = values.before, values.after.masked(steps)
-    lengths = after.batch.turns
     at = torch.arange(1, steps.numel() + 1, device=steps.device)
     reached = torch.cummax(torch.where(steps, at, 0), 0).values if steps.numel() else at
     previous = torch.cat((reached.new_zeros(1), reached[:-1])) if steps.numel() else at
-    first = segments.starts(lengths)[segments.owners(lengths)]
-    inside = previous > first
+    owner = segments.owners(lengths)
+    inside = previous > segments.starts(lengths)[owner]
+    # The first step starts where the policy does: what comes before that is part of the prompt.
+    first = segments.pool(torch.where(wrote, at, steps.numel()), lengths, "min")[owner] - 1
     pick = torch.where(inside, previous - 1, first)
 
     def move(start: Tensor, end: Tensor) -> Tensor:

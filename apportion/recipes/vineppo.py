@@ -115,5 +115,5 @@ def backfilled(values: StateValues, reward: Signal) -> Signal:
     # A value that is not known adds nothing to what the piece gained.
     bootstrap = replace(values.after.neutral().named("value"), presence=reward.presence)
     gained = (reward + bootstrap).linear(lambda x: segments.reverse_scan(x, pieces))
-    credit = gained - values.before.masked(measured & reward.known).neutral().named("value")
+    credit = gained - values.before.masked(measured & reward.known).named("value")
     return credit.linear(lambda x: torch.where(measured, x, 0.0))

@@ -182,24 +182,26 @@ def test_only_turns_of_the_policy_move_and_what_they_move_telescopes(data: st.Da
             assert float(made.values[mine].sum()) == pytest.approx(rise, abs=1e-9)
 
 
-@given(st.data(), batches(tokens=False))
+@given(st.data(), batches(tokens=None))
 def test_steps_in_between_are_passed_over(data: st.DataObject, batch: Batch) -> None:
     start = data.draw(signals(batch, Level.TRAJECTORY, failed=True))
     after = data.draw(signals(batch, Level.TURN, failed=True))
     size = batch.size(Level.TURN)
-    steps = torch.tensor(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=torch.bool)
-    made = carried(state_values(start, after), steps)
+    chosen = torch.tensor(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=torch.bool)
+    values = by_policy(state_values(start, after))
+    made = carried(values, chosen)
+    wrote = torch.ones_like(chosen) if batch.tokens is None else batch.tokens > 0
     row = batch.owner(Level.TURN, Level.TRAJECTORY).tolist()
     for k in range(size):
-        if not steps[k]:
+        if not (chosen & wrote)[k]:
             assert not made.before.known[k]
             assert not made.after.known[k]
             continue
-        earlier = [j for j in range(k) if row[j] == row[k] and steps[j]]
-        value = after.values[earlier[-1]] if earlier else start.values[row[k]]
-        known = after.known[earlier[-1]] if earlier else start.known[row[k]]
-        assert bool(made.before.known[k]) == bool(known)
-        assert float(made.before.values[k]) == float(value)
+        earlier = [j for j in range(k) if row[j] == row[k] and bool((chosen & wrote)[j])]
+        opening = next(j for j in range(size) if row[j] == row[k] and wrote[j])
+        side, at = (values.after, earlier[-1]) if earlier else (values.before, opening)
+        assert bool(made.before.known[k]) == bool(side.known[at])
+        assert float(made.before.values[k]) == float(side.values[at])
 
 
 @pytest.mark.parametrize(
