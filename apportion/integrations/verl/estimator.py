@@ -12,6 +12,7 @@ from torch import Tensor
 from apportion.advantages.masked_rewards import packed_rewards
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument, MissingInput, ObserverFailing
+from apportion.integrations.verl.aggregation import for_trainer
 from apportion.integrations.verl.encoding import Carried, Layout, decode
 from apportion.integrations.verl.settings import Settings, read
 from apportion.recipe import Credit
@@ -70,6 +71,7 @@ def estimate(
         return advantages, returns
     uids = np.asarray(index, dtype=object)[wrote.cpu().numpy()]
     credit = credit_of(settings, token_level_rewards[wrote].cpu(), mask[wrote].cpu(), uids.tolist())
+    credit = for_trainer(credit, settings, rows=len(mask))
     narrow = credit.padded(width=mask.shape[1], dtype=token_level_rewards.dtype)
     advantages[wrote] = narrow.to(advantages.device)
     targets = narrow if credit.returns is None else _padded(credit, mask.shape[1], token_level_rewards.dtype)

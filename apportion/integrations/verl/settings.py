@@ -16,17 +16,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from apportion.advantages.aggregation import Aggregation
 from apportion.errors import InvalidArgument
 from apportion.recipe import Recipe
 from apportion.recipes import load, names
 
-__all__ = ["PREFIX", "Dense", "Settings", "Unmarked", "estimator_name", "read"]
+__all__ = ["KEY", "PREFIX", "Dense", "OnAggregation", "Settings", "Unmarked", "estimator_name", "read"]
 
 PREFIX = "apportion"
-_KEY = "algorithm.apportion"
+KEY = "algorithm.apportion"
 
 Unmarked: TypeAlias = Literal["refuse", "scored"]
 Dense: TypeAlias = Literal["outcome", "turn_rewards"]
+OnAggregation: TypeAlias = Literal["warn", "refuse", "rescale"]
+
+
+_CHOICES = {"unmarked": Unmarked, "dense": Dense, "loss_agg_mode": Aggregation, "on_aggregation": OnAggregation}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,9 @@ class Settings:
         dense: what rewards on single tokens are that an ordinary agent loop brings: parts of the "outcome", or the
             "turn_rewards" of the environment for recipes that read them.
         failure_limit: share of one observer's failed verdicts in a batch above which training stops.
+        loss_agg_mode: the actor's, told by interpolation, since an estimator sees the `algorithm` section alone.
+        loss_scale_factor: the actor's, likewise; of seq-mean-token-sum-norm only.
+        on_aggregation: where the recipe assumes another aggregation: "warn", "refuse", or "rescale" the advantages.
     """
 
     recipe: Recipe
@@ -48,17 +56,21 @@ class Settings:
     unmarked: Unmarked = "refuse"
     dense: Dense = "outcome"
     failure_limit: float = 0.5
+    loss_agg_mode: Aggregation | None = None
+    loss_scale_factor: float | None = None
+    on_aggregation: OnAggregation = "warn"
 
     def __post_init__(self) -> None:
-        for name, value, choices in (("unmarked", self.unmarked, Unmarked), ("dense", self.dense, Dense)):
-            if value not in get_args(choices):
-                raise InvalidArgument(f"{_KEY}.{name}", value, f"one of {', '.join(get_args(choices))}")
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in get_args(choices) and not (value is None and name == "loss_agg_mode"):
+                raise InvalidArgument(f"{KEY}.{name}", value, f"one of {', '.join(get_args(choices))}")
         limit = self.failure_limit
         if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= 1:
-            raise InvalidArgument(f"{_KEY}.failure_limit", limit, "a share in [0, 1]")
+            raise InvalidArgument(f"{KEY}.failure_limit", limit, "a share in [0, 1]")
 
 
-_OURS = ("unmarked", "dense", "failure_limit")
+_OURS = ("unmarked", "dense", "failure_limit", "loss_agg_mode", "loss_scale_factor", "on_aggregation")
 
 
 def estimator_name(recipe: str) -> str:
@@ -91,7 +103,7 @@ def read(algorithm: Any, *, recipe: str | None = None) -> Settings | None:
     given = _plain(algorithm)
     own = given.get("apportion") or {}
     if not isinstance(own, dict):
-        raise InvalidArgument(_KEY, own, "settings by name: +algorithm.apportion.penalty=0.5")
+        raise InvalidArgument(KEY, own, "settings by name: +algorithm.apportion.penalty=0.5")
     name = recipe or _recipe(str(given.get("adv_estimator", "")), own)
     if name is None:
         return None
@@ -106,7 +118,7 @@ def read(algorithm: Any, *, recipe: str | None = None) -> Settings | None:
 def _recipe(estimator: str, own: Mapping[str, Any]) -> str | None:
     if estimator == PREFIX:
         if not own.get("recipe"):
-            raise InvalidArgument(f"{_KEY}.recipe", own.get("recipe"), f"a recipe's name or file, one of {names()}")
+            raise InvalidArgument(f"{KEY}.recipe", own.get("recipe"), f"a recipe's name or file, one of {names()}")
         return str(own["recipe"])
     return {estimator_name(name): name for name in names()}.get(estimator)
 
@@ -117,8 +129,8 @@ def _made(name: str, parameters: str) -> Recipe:
     try:
         return load(name, **given)
     except InvalidArgument as error:
-        where = f"{_KEY}.{error.argument}" if error.argument in given else _KEY
-        where = f"{_KEY}.recipe" if error.argument == "recipe" else where
+        where = f"{KEY}.{error.argument}" if error.argument in given else KEY
+        where = f"{KEY}.recipe" if error.argument == "recipe" else where
         raise InvalidArgument(where, error.value, error.expected) from error
 
 
