@@ -88,16 +88,14 @@ def procredit(
         within = group_stat(returns, scale=turn_scale, ddof=0, eps=eps, unit=unit)
         return across.spread(Level.TURN) + within * turn_weight
 
+    recorded = f"turn column {column!r} and trajectory column '{column}_start', or potential="
     return Recipe(
         name="procredit",
         observers=[outcome(reward, truncated=truncated), *states.observers],
         assign_signals=assign,
         aggregation="seq-mean-token-mean",
         paper="2609.27532",
-        needs=(
-            f"trajectory column {reward!r}",
-            *((f"turn column {column!r}", f"trajectory column '{column}_start'") if potential is None else ()),
-        ),
+        needs=(f"trajectory column {reward!r}", *([recorded] if potential is None else [])),
         reconstruction="the two levels; whether the turn term has a standard deviation, and what its mean counts",
         parameters={
             "progress_weight": progress_weight,
