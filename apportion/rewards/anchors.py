@@ -99,7 +99,8 @@ def anchor(
 
     Returns:
         A TURN observer: `Scored(code, evidence)`, where the evidence is the state in words; `Abstained` where no state
-        is known. Codes are whole numbers below 2^52, the same in every process.
+        is known. Codes are whole numbers below 2^52, the same in every process; "similar" needs the whole group in one
+        call, since what a state resembles depends on which states came before.
 
     Raises:
         InvalidArgument: an unknown match, a share outside [0, 1].
