@@ -77,6 +77,7 @@ class _Degrees:
     suffered: Counter[int]
     uses: Counter[int]
     errors: frozenset[int]
+    why: str
 
 
 def _support(trajectory: Trajectory, notes: Any) -> object:
@@ -84,7 +85,10 @@ def _support(trajectory: Trajectory, notes: Any) -> object:
     if isinstance(found, Failed):
         return found
     return [
-        Scored(math.log(1 + found.used[k] + found.uses[k]), f"{found.used[k]} turns use it, it uses {found.uses[k]}")
+        Scored(
+            math.log(1 + found.used[k] + found.uses[k]),
+            f"{found.used[k]} turns use it, it uses {found.uses[k]}{found.why}",
+        )
         for k in range(trajectory.n_turns)
     ]
 
@@ -96,9 +100,9 @@ def _failure(trajectory: Trajectory, notes: Any) -> object:
 
 def _failed(found: _Degrees, k: int) -> Verdict:
     if k not in found.errors:
-        return Scored(0.0, "no error")
-    count = found.suffered[k] + found.uses[k]
-    return Scored(math.log(2 + count), f"an error; {found.suffered[k]} turns suffer from it, it uses {found.uses[k]}")
+        return Scored(0.0, f"no error{found.why}")
+    told = f"an error; {found.suffered[k]} turns suffer from it, it uses {found.uses[k]}{found.why}"
+    return Scored(math.log(2 + found.suffered[k] + found.uses[k]), told)
 
 
 def _degrees(notes: Any, turns: int) -> _Degrees | Failed:
@@ -119,6 +123,7 @@ def _degrees(notes: Any, turns: int) -> _Degrees | Failed:
         suffered=Counter(i for i, _ in {(i, j) for i, j in notes.failed_uses}),
         uses=Counter(j for _, j in supports) + Counter(notes.from_user),
         errors=frozenset(notes.errors),
+        why=f"; {_arguments.excerpt(notes.why)}" if notes.why else "",
     )
 
 

@@ -189,6 +189,11 @@ def test_features_of_links() -> None:
     assert [v.value for v in support] == pytest.approx([math.log(3), math.log(2), math.log(4)])
     assert [v.value for v in failure] == pytest.approx([0.0, math.log(4), 0.0])
     assert failure[1].evidence == "an error; 1 turns suffer from it, it uses 1"
+    told = seen(link_features(lambda t: Links(errors=[1], why="404 at turn 1"))[1])[0]
+    assert [v.evidence for v in told][:2] == [
+        "no error; '404 at turn 1'",
+        "an error; 0 turns suffer from it, it uses 0; '404 at turn 1'",
+    ]
     as_mapping = {"supports": [[0, 1], [0, 2]], "failed_uses": [[1, 2]], "errors": [1], "from_user": [2, 2]}
     assert seen(link_features(lambda t: as_mapping)[0])[0] == support
 
