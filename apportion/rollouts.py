@@ -120,7 +120,7 @@ def _array(argument: str, value: Any, dtype: type[np.generic]) -> Any:
         array = np.asarray(value)
         if dtype is np.int64 and array.size and array.dtype.kind not in "iu":
             raise TypeError
-        if dtype is np.bool_ and array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+        if dtype is np.bool_ and array.dtype != np.bool_ and not ((array == 0) | (array == 1)).all():
             raise TypeError
         if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:
             raise TypeError
@@ -306,9 +306,12 @@ class Layout:
     @classmethod
     def from_mask(cls, policy: BoolArray) -> Layout:
         """One turn per run of True."""
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], policy, [False])).astype(np.int8)))
+        padded = np.zeros(policy.size + 2, np.bool_)
+        padded[1:-1] = policy
+        edges = np.flatnonzero(padded[1:] != padded[:-1])
         starts, stops = edges[::2], edges[1::2]
-        following = np.append(starts[1:], policy.size)[: starts.size]
+        following = np.full_like(starts, policy.size)
+        following[:-1] = starts[1:]
         lead = int(starts[0]) if starts.size else int(policy.size)
         return cls(lead, (stops - starts).astype(np.int64), (following - stops).astype(np.int64), None)
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["score"]
 
-# A chunk is parsed as a whole; this much of it in the file takes several times as much in memory.
-_CHUNK_BYTES = 24 * 2**20
 # Verdicts of one observer before its share of failures means something.
 _ENOUGH = 256
 
@@ -83,7 +81,7 @@ def score(
     """
     # torch takes a second to import; only the commands that assign credit should.
     from apportion.report.credit_file import CreditWriter, credit_header
-    from apportion.report.scoring import Scoring, read_state, write_state
+    from apportion.report.scoring import CHUNK_BYTES, Scoring, read_state, write_state
 
     _distinct(rollouts, out, state)
     with guest(as_json=as_json):
@@ -99,7 +97,7 @@ def score(
         if not len(index) and skipped:
             raise skipped[0]
         walk = index.steps if scoring.by_step else index.groups
-        for chunk in _first_groups(walk(chunk_bytes=_CHUNK_BYTES, progress=stage("scoring")), limit):
+        for chunk in _first_groups(walk(chunk_bytes=CHUNK_BYTES, progress=stage("scoring")), limit):
             with about_the_rollouts(), guest(as_json=as_json):
                 for record in scoring.records(chunk):
                     file.write(record)

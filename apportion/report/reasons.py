@@ -10,8 +10,8 @@ __all__ = ["count_reason", "most_common"]
 _MOST, _LONGEST = 50, 200
 
 
-def count_reason(counts: dict[str, int], reason: str) -> None:
-    """Count a reason; beyond 50 different ones the rest are counted together.
+def count_reason(counts: dict[str, int], reason: str, times: int = 1) -> None:
+    """Count a reason, so many times; beyond 50 different ones the rest are counted together.
 
     Example:
         >>> counts = {}
@@ -22,7 +22,7 @@ def count_reason(counts: dict[str, int], reason: str) -> None:
     """
     short = reason[:_LONGEST]
     key = short if short in counts or len(counts) < _MOST else "other reasons"
-    counts[key] = counts.get(key, 0) + 1
+    counts[key] = counts.get(key, 0) + times
 
 
 def most_common(counts: Mapping[str, int], *, most: int = 3) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from apportion.rewards import Path, Reward, Rule
 from apportion.rewards.happened import Happened
@@ -26,6 +26,8 @@ Keys: TypeAlias = tuple[str | int, ...]
 
 # Rollouts are hostile: names that a policy makes up must not fill the memory.
 _NAMES = 1000
+_COUNTS = ("violations", "fulfilments", "abstentions")
+_NOT_MET = ("arguments", "columns", "speakers")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,6 +102,29 @@ class RulesInUse:
                     use.violations += finding.kind == "violation"
                     use.fulfilments += finding.kind == "fulfilment"
                     use.abstentions += finding.kind == "abstention"
+
+    def summary(self) -> dict[str, Any]:
+        """What was found and what was not met yet, as JSON has it."""
+        return {
+            "tools": list(self._tools),
+            "rules": [
+                {name: getattr(watch.use, name) for name in _COUNTS}
+                | {name: sorted(getattr(watch, name), key=str) for name in _NOT_MET}
+                for watch in self._watched
+            ],
+        }
+
+    def include(self, summary: Mapping[str, Any]) -> None:
+        """Take in what the rules of the same recipe found in other rollouts."""
+        for tool in summary["tools"]:
+            if len(self._tools) < _NAMES:
+                self._tools.setdefault(tool)
+        for watch, found in zip(self._watched, summary["rules"], strict=True):
+            for name in _COUNTS:
+                setattr(watch.use, name, getattr(watch.use, name) + found[name])
+            for name in _NOT_MET:
+                still = {tuple(one) if isinstance(one, (list, tuple)) else one for one in found[name]}
+                setattr(watch, name, getattr(watch, name) & still)
 
     def uses(self) -> list[RuleUse]:
         """Every rule, in the order of the recipe."""

@@ -7,7 +7,7 @@ as many whole groups of one step as a chunk brings.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,10 @@ from apportion.rewards import observe
 from apportion.rollouts import Trajectory
 from apportion.verdicts import Failed
 
-__all__ = ["Scoring", "read_state", "write_state"]
+__all__ = ["CHUNK_BYTES", "Scoring", "read_state", "write_state"]
 
+# A chunk is parsed as a whole; this much of it in the file takes several times as much in memory.
+CHUNK_BYTES = 24 * 2**20
 _FORMAT, _VERSION = "apportion-state", 1
 
 
@@ -85,6 +87,30 @@ class Scoring:
             if name in limited and total >= enough and seen.failed > self._limit * total:
                 raise ObserverFailing(name, seen.failed, total, self._limit, self._first_failure[name])
 
+    def summary(self) -> dict[str, Any]:
+        """All that was found, as JSON has it.
+
+        Raises:
+            InvalidArgument: a state that JSON cannot hold.
+        """
+        return {
+            "state": _plain_state(self.state),
+            "totals": self.totals.summary(),
+            "rules": self.rules.summary(),
+            "failures": self.failures,
+            "first_failure": self._first_failure,
+        }
+
+    def include(self, summary: Mapping[str, Any]) -> None:
+        """Take in the summary of another scoring with the same recipe, of the rollouts that come next."""
+        self.state = summary["state"]
+        self.totals.include(summary["totals"])
+        self.rules.include(summary["rules"])
+        for name, reasons in summary["failures"].items():
+            for reason, times in reasons.items():
+                count_reason(self.failures.setdefault(name, {}), reason, times)
+        self._first_failure = {**summary["first_failure"], **self._first_failure}
+
     def _note_failures(self, rows: Sequence[Trajectory], verdicts: Any) -> None:
         for name, entries in verdicts.items():
             for trajectory, entry in zip(rows, entries, strict=True):
@@ -121,13 +147,18 @@ def write_state(path: Path, recipe: Recipe, state: State) -> None:
     Raises:
         InvalidArgument: a state that JSON cannot hold.
     """
-    saved = {"format": _FORMAT, "version": _VERSION, "recipe": recipe.name, "state": dict(state)}
+    saved = {"format": _FORMAT, "version": _VERSION, "recipe": recipe.name, "state": _plain_state(state)}
+    with replacing(path) as part, naming(path):
+        part.write_text(json.dumps(saved, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _plain_state(state: State) -> dict[str, Any]:
+    """The state as JSON has it."""
     expected = "finite numbers, texts, lists and mappings with text keys, so that resuming gives identical credit"
     try:
-        text = json.dumps(saved, allow_nan=False)
+        plain: dict[str, Any] = json.loads(json.dumps(dict(state), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise InvalidArgument("state", state, f"{expected} ({error})") from error
-    if json.loads(text) != saved:
+    if plain != dict(state):
         raise InvalidArgument("state", state, expected)
-    with replacing(path) as part, naming(path):
-        part.write_text(text + "\n", encoding="utf-8")
+    return plain

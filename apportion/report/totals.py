@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import torch
 
@@ -12,6 +14,8 @@ from apportion.rollouts import Level
 from apportion.verdicts import Presence
 
 __all__ = ["RewardTotals", "TermTotals", "Totals"]
+
+_COUNTS = ("trajectories", "groups", "turns", "tokens", "without_credit", "elements")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +103,35 @@ class Totals:
             seen.total += float(reward.values[reward.known].sum())
             seen.groups += int((stats.count > 0).sum())
             seen.dead += int((stats.constant & (stats.count > 0)).sum())
-        self._merge(credit)
+        known, ledger = credit.in_loss, credit.ledger()
+        values = torch.stack([column[known].detach() for column in (a.values, *ledger.values())])
+        self.elements += known.numel()
+        n = values.shape[1]
+        mean = values.mean(1) if n else torch.zeros(len(values), dtype=torch.float64)
+        centred = values - mean[:, None]
+        self._merge(list(ledger), n, mean, centred @ centred.T)
+
+    def summary(self) -> dict[str, Any]:
+        """Everything, as JSON has it; `include` takes it back to the last bit."""
+        return {
+            **{name: getattr(self, name) for name in (*_COUNTS, "in_loss", "residual")},
+            "rewards": {name: asdict(seen) for name, seen in self.rewards.items()},
+            "terms": list(self._names),
+            "mean": self._mean.tolist(),
+            "moments": self._moments.tolist(),
+        }
+
+    def include(self, summary: Mapping[str, Any]) -> None:
+        """Count what other totals, of other trajectories, summed up."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + summary[name])
+        self.residual = max(self.residual, summary["residual"])
+        for name, counted in summary["rewards"].items():
+            seen = self.rewards.setdefault(name, RewardTotals())
+            for part, value in counted.items():
+                setattr(seen, part, getattr(seen, part) + value)
+        mean, moments = (torch.tensor(summary[name], dtype=torch.float64) for name in ("mean", "moments"))
+        self._merge(summary["terms"], summary["in_loss"], mean, moments)
 
     def advantage(self) -> TermTotals:
         """The advantages themselves."""
@@ -118,23 +150,20 @@ class Totals:
             variance_share=float(spread[i, 0]) / whole if whole > 0 else None,
         )
 
-    def _merge(self, credit: Credit) -> None:
-        known, ledger = credit.in_loss, credit.ledger()
-        for name in ledger:
+    def _merge(self, names: Sequence[str], n: int, mean: torch.Tensor, moments: torch.Tensor) -> None:
+        """Take in n elements: means and sums of centred products, of the advantage and then of the named terms."""
+        for name in names:
             if name not in self._names:
                 self._names.append(name)
                 self._mean = torch.nn.functional.pad(self._mean, (0, 1))
                 self._moments = torch.nn.functional.pad(self._moments, (0, 1, 0, 1))
-        zero = torch.zeros_like(credit.advantages.values)
-        columns = [credit.advantages.values, *(ledger.get(name, zero) for name in self._names)]
-        values = torch.stack([column[known].detach() for column in columns])
-        n, total = values.shape[1], self.in_loss + values.shape[1]
-        self.elements += known.numel()
         if not n:
             return
-        mean = values.mean(1)
-        centred = values - mean[:, None]
-        apart = mean - self._mean
-        self._moments = self._moments + centred @ centred.T + torch.outer(apart, apart) * (self.in_loss * n / total)
+        at = torch.tensor([0, *(self._names.index(name) + 1 for name in names)])
+        apart = torch.zeros_like(self._mean).index_copy(0, at, mean) - self._mean
+        products = torch.zeros_like(self._moments)
+        products[at[:, None], at] = moments
+        total = self.in_loss + n
+        self._moments = self._moments + products + torch.outer(apart, apart) * (self.in_loss * n / total)
         self._mean = self._mean + apart * (n / total)
         self.in_loss = total

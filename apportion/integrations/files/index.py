@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
@@ -20,10 +19,10 @@ from apportion._replacing import naming
 from apportion.errors import BadRow, InvalidArgument
 from apportion.integrations.actions import Syntax
 from apportion.integrations.files.detect import Format, detect_format
-from apportion.integrations.files.fields import FieldProblem
-from apportion.integrations.files.native import from_row, to_line, to_row
+from apportion.integrations.files.native import to_line, to_row
+from apportion.integrations.files.places import Places, changed, read_place
 from apportion.integrations.files.reader import OnError, check_options, duplicate, found_in
-from apportion.integrations.files.rows import Progress, Row, is_plain_lines, parse_row
+from apportion.integrations.files.rows import Progress, is_plain_lines
 from apportion.rollouts import Trajectory
 
 __all__ = ["RolloutIndex"]
@@ -46,9 +45,12 @@ class RolloutIndex:
         on_error: as in `read`; bad rows are found in the first pass, so nothing is bad afterwards.
         skipped: as in `read`.
         progress: called now and then during the first pass as `progress(bytes_done, bytes_total)`.
+        copy: a name for the copy, so that other processes can read it; it stays when the index is closed.
 
     Attributes:
         format: what the file was read as.
+        all_have_steps: no row lacks its training step.
+        lines: the file that the places of `places()` lie in: `path` itself, or `copy`; None for an unnamed copy.
 
     Raises:
         InvalidArgument, BadRow, MissingExtra, OSError: as `read`, but on construction.
@@ -72,13 +74,18 @@ class RolloutIndex:
         on_error: OnError = "stop",
         skipped: list[BadRow] | None = None,
         progress: Progress | None = None,
+        copy: Path | None = None,
     ) -> None:
         check_options(format, on_error, skipped)
         self._path = Path(path)
         self.format: Format = detect_format(self._path) if format == "auto" else format
         in_place = self.format == "jsonl" and is_plain_lines(self._path)
+        self.lines = self._path if in_place else copy
         # Open for as long as the index is, which is a context manager itself.
-        self._file = open(self._path, "rb") if in_place else cast(BinaryIO, TemporaryFile())  # noqa: SIM115
+        if in_place:
+            self._file = cast(BinaryIO, open(self._path, "rb"))  # noqa: SIM115
+        else:
+            self._file = cast(BinaryIO, TemporaryFile() if copy is None else open(copy, "w+b"))  # noqa: SIM115
         try:
             self._scan(syntax, None if in_place else self._file, progress, skipped if on_error == "skip" else None)
         except BaseException:
@@ -96,6 +103,8 @@ class RolloutIndex:
         step_codes: dict[int | None, int] = {}
         problems: list[BadRow] = []
         place, copy = 0, f"a temporary copy of {self._path} in {gettempdir()} (TMPDIR names another place)"
+        if spool is not None and self.lines is not None:
+            copy = str(self.lines)
         for item in found_in(self._path, self.format, syntax=syntax, progress=progress):
             if isinstance(item, BadRow):
                 if skipped is None:
@@ -120,6 +129,7 @@ class RolloutIndex:
             with naming(copy):
                 spool.flush()
         self._offsets, self._sizes, self._lines = np.asarray(offsets), np.asarray(sizes), np.asarray(lines)
+        self.all_have_steps = None not in step_codes
         self._groups, self._steps, self._hashes = np.asarray(groups), _by_time(steps, step_codes), np.asarray(hashes)
         repeated = self._repeated_ids()
         if repeated and skipped is None:
@@ -153,15 +163,9 @@ class RolloutIndex:
 
     def _read(self, place: int) -> Trajectory:
         offset, size, line = int(self._offsets[place]), int(self._sizes[place]), int(self._lines[place])
-        self._file.seek(offset)
-        row = parse_row(str(self._path), line, self._file.read(size).removeprefix(BOM_UTF8))
-        try:
-            trajectory = next(from_row(row.data)) if isinstance(row, Row) else None
-        except (FieldProblem, InvalidArgument):
-            trajectory = None
-        if trajectory is None or hash(trajectory.id) != self._hashes[place]:
-            remedy = "index a file that nobody writes to"
-            raise BadRow(str(self._path), line, "line", "the file changed after it was indexed", remedy)
+        trajectory = read_place(self._file, self._path, line=line, offset=offset, size=size)
+        if hash(trajectory.id) != self._hashes[place]:
+            raise changed(self._path, line)
         return trajectory
 
     def __len__(self) -> int:
@@ -203,15 +207,35 @@ class RolloutIndex:
         """
         return self._chunks(self._steps, chunk_trajectories, chunk_bytes, progress)
 
+    def places(
+        self, walk: Literal["groups", "steps"], *, chunk_trajectories: int = 1024, chunk_bytes: int = _BYTES
+    ) -> Iterator[Places]:
+        """Where the rows of the chunks of `groups()` or `steps()` lie, for other processes to read; see `Places`.
+
+        Args:
+            walk: which of the two.
+            chunk_trajectories: as there.
+            chunk_bytes: as there.
+
+        Raises:
+            InvalidArgument: a bound below 1.
+        """
+        order, cuts = self._cut({"groups": self._groups, "steps": self._steps}[walk], chunk_trajectories, chunk_bytes)
+        for start, stop in pairwise(cuts):
+            wanted = order[start:stop]
+            yield Places(lines=self._lines[wanted], offsets=self._offsets[wanted], sizes=self._sizes[wanted])
+
     def _chunks(
         self, units: IntArray, chunk_trajectories: int, chunk_bytes: int, progress: Progress | None
     ) -> Iterator[list[Trajectory]]:
+        return self._load(*self._cut(units, chunk_trajectories, chunk_bytes), progress)
+
+    def _cut(self, units: IntArray, chunk_trajectories: int, chunk_bytes: int) -> tuple[IntArray, list[int]]:
         for name, bound in (("chunk_trajectories", chunk_trajectories), ("chunk_bytes", chunk_bytes)):
             if bound < 1:
                 raise InvalidArgument(name, bound, "at least 1")
         order = np.argsort(units, kind="stable")
-        cuts = _cuts(units[order], self._sizes[order], chunk_trajectories, chunk_bytes)
-        return self._load(order, cuts, progress)
+        return order, _cuts(units[order], self._sizes[order], chunk_trajectories, chunk_bytes)
 
     def _load(self, order: IntArray, cuts: list[int], progress: Progress | None) -> Iterator[list[Trajectory]]:
         done, total = 0, int(self._sizes.sum())
