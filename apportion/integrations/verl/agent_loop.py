@@ -28,7 +28,8 @@ from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
 
 from apportion.errors import InvalidArgument, MissingInput
 from apportion.integrations.actions import parse_actions
-from apportion.integrations.verl.encoding import ABSENT, LARGEST_VALUE, Layout, carriers, encode, is_marker
+from apportion.integrations.verl.encoding import ABSENT, LARGEST_VALUE, UNRECORDED, Layout, carriers, encode, is_marker
+from apportion.integrations.verl.reward import TURNS
 from apportion.integrations.verl.settings import Settings, read
 from apportion.rewards import Observed, Reward, observe, observe_async
 from apportion.rollouts import Layout as Turns
@@ -89,11 +90,10 @@ class CreditLoop:
         layout = Layout.of(settings.recipe.observers)
         self._close(output, layout, kl_in_reward=settings.kl_in_reward)
         rollout = _rollout(output, kwargs, self.tokenizer)
-        output.extra_fields["turn_texts"] = [{"text": t.text, "observation": t.observation} for t in rollout.turns]
+        output.extra_fields[TURNS] = [{"text": t.text, "observation": t.observation} for t in rollout.turns]
         early = [o for o in settings.recipe.observers if not _late(o)]
-        found = dict(
-            zip([o.name for o in early], await asyncio.gather(*(_asked(o, rollout) for o in early)), strict=True)
-        )
+        asked = (_asked(observer, rollout, settings.timeout) for observer in early)
+        found = dict(zip([o.name for o in early], await asyncio.gather(*asked), strict=True))
         kind: Any = type(output)
         made = _credited(kind)(**{name: getattr(output, name) for name in output.model_fields_set})
         made._carry = _Carry(settings=settings, layout=layout, rollout=rollout, early=found)
@@ -131,12 +131,18 @@ def _late(observer: Reward) -> bool:
     return observer.level is Level.TRAJECTORY and getattr(observer, "role", "outcome") != "shaping"
 
 
-async def _asked(observer: Reward, rollout: Trajectory) -> list[Verdict]:
+async def _asked(observer: Reward, rollout: Trajectory, timeout: float | None) -> list[Verdict]:
     try:
-        found = await observe_async([observer], [rollout], failure_limit=1.0)
+        found = await observe_async([observer], [rollout], failure_limit=1.0, timeout=timeout)
     except MissingInput as error:
-        return [Abstained(str(error))] * (rollout.n_turns if observer.level is Level.TURN else 1)
+        _say_once(error.needed_by, str(error))
+        return [UNRECORDED] * (rollout.n_turns if observer.level is Level.TURN else 1)
     return _checked(observer, found)
+
+
+@cache
+def _say_once(needed_by: str, error: str) -> None:
+    LOG.warning("%s", error)
 
 
 def _dense(carry: _Carry, score: float, info: Mapping[str, Any]) -> list[float]:
@@ -149,7 +155,9 @@ def _dense(carry: _Carry, score: float, info: Mapping[str, Any]) -> list[float]:
     rows = {**carry.early}
     for observer in late:
         try:
-            rows[observer.name] = _checked(observer, observe([observer], [rollout], failure_limit=1.0))
+            rows[observer.name] = _checked(
+                observer, observe([observer], [rollout], failure_limit=1.0, timeout=carry.settings.timeout)
+            )
         except MissingInput as error:
             rows[observer.name] = [_failed(observer, str(error))]
     shown = 0.0 if is_marker(score) else score

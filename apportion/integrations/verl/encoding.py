@@ -3,7 +3,7 @@
     score      an ordinary number on the last token that the policy wrote: what veRL logs and its own estimators see
     verdicts   numbers below 2^-79 on other tokens, in order: a header, then the verdicts of each observer of the recipe
 
-    2^-126 .. 2^-125     codes: zero, absent, failed, "the score"; negative = a header that names the observers
+    2^-126 .. 2^-125     codes: zero, absent, failed, "the score", unrecorded; negative = a header for the observers
     2^-124 .. 2^-80      value * 2^-100, for 6e-8 <= |value| < 1e6, to the 24 bits of a float32; less counts as zero
 
 A sum over the row is the score, to 1e-23, and finite. KL in the reward is subtracted where the policy wrote, and would
@@ -31,7 +31,18 @@ from apportion.rewards import Reward
 from apportion.rollouts import Level
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
 
-__all__ = ["ABSENT", "FAILED", "LARGEST_VALUE", "Carried", "Layout", "carriers", "decode", "encode", "is_marker"]
+__all__ = [
+    "ABSENT",
+    "FAILED",
+    "LARGEST_VALUE",
+    "UNRECORDED",
+    "Carried",
+    "Layout",
+    "carriers",
+    "decode",
+    "encode",
+    "is_marker",
+]
 
 Row: TypeAlias = Sequence[Verdict]
 Carried: TypeAlias = list[list[Verdict]] | Verdict | None
@@ -40,7 +51,10 @@ _CODE = 2.0**-126
 _SCALE = 2.0**-100
 _SMALLEST, LARGEST_VALUE = 2.0**-24, 2.0**20
 _BELOW = 2.0**-79
-ZERO, ABSENT, FAILED, SCORE = (_CODE * (1 + i / 8) for i in range(4))
+ZERO, ABSENT, FAILED, SCORE, _UNRECORDED = (_CODE * (1 + i / 8) for i in range(5))
+
+# An abstention because nothing of what the observer reads was recorded: from every rollout it is a wrong name.
+UNRECORDED = Abstained("the rollout records nothing of what this reads")
 
 
 @dataclass(frozen=True)
@@ -150,7 +164,7 @@ def encode(
 
 def _entry(verdict: Verdict, *, is_score: bool) -> float:
     if isinstance(verdict, Abstained):
-        return ABSENT
+        return _UNRECORDED if verdict == UNRECORDED else ABSENT
     if isinstance(verdict, Failed):
         return FAILED
     if is_score:
@@ -222,6 +236,8 @@ def _split(layout: Layout, row: Sequence[float], turns: int, score: float) -> li
 def _verdict(entry: float, score: float) -> Verdict:
     if entry == ABSENT:
         return Abstained("said where the rollout was scored")
+    if entry == _UNRECORDED:
+        return UNRECORDED
     if entry == FAILED:
         return Failed("said where the rollout was scored: see the log of its worker")
     return Scored(score if entry == SCORE else 0.0 if entry == ZERO else entry / _SCALE)

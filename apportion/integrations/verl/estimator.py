@@ -13,14 +13,13 @@ from apportion.advantages.masked_rewards import packed_rewards
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument, MissingInput, ObserverFailing
 from apportion.integrations.verl.aggregation import for_trainer
-from apportion.integrations.verl.encoding import Carried, Layout, decode
+from apportion.integrations.verl.encoding import UNRECORDED, Carried, Layout, decode
 from apportion.integrations.verl.settings import Settings, read
 from apportion.recipe import Credit
-from apportion.recipes.columns import TurnColumn
 from apportion.rewards import Reward
 from apportion.rewards.steps import StepReward
 from apportion.rollouts import Level
-from apportion.verdicts import Abstained, Failed, Scored, Verdict
+from apportion.verdicts import Failed, Scored, Verdict
 
 __all__ = ["credit_of", "estimate"]
 
@@ -167,26 +166,30 @@ def _turn_rewards(batch: Batch, rewards: Tensor) -> list[list[Verdict]]:
 
 
 def _refuse_unrecorded(settings: Settings, verdicts: Mapping[str, Sequence[Any]]) -> None:
-    """A column that not one turn of the batch has is a wrong name."""
+    """What not one rollout of the batch records is a wrong name, or a loop that records nothing."""
     for observer in settings.recipe.observers:
-        if not isinstance(observer, (TurnColumn, StepReward)):
-            continue
-        cells = [cell for row in verdicts[observer.name] for cell in row]
-        if cells and all(isinstance(cell, Abstained) for cell in cells):
-            where = "turn_rewards" if observer.column is None else "turn_columns"
-            what = "a reward of any turn" if observer.column is None else f"a turn column {observer.column!r}"
-            how = f"the agent loop returns it in extra_fields[{where!r}], one entry per run of ones in its mask"
-            raise MissingInput(f"observer {observer.name!r}", what, how)
+        cells = _cells(verdicts[observer.name])
+        if cells and all(cell == UNRECORDED for cell in cells):
+            column = getattr(observer, "column", None)
+            raise MissingInput(
+                f"observer {observer.name!r}",
+                f"a column {column!r}" if column else "what it reads",
+                "the agent loop returns it in extra_fields: 'turn_columns' or 'turn_rewards', one entry per run of "
+                "ones in its mask, or 'rollout_columns'; the log of its worker says more",
+            )
 
 
 def _refuse_failing(settings: Settings, verdicts: Mapping[str, Sequence[Any]]) -> None:
     for observer in settings.recipe.observers:
-        rows = verdicts[observer.name]
-        cells = [cell for row in rows for cell in (row if isinstance(row, list) else [row])]
+        cells = _cells(verdicts[observer.name])
         failures = [cell.error for cell in cells if isinstance(cell, Failed)]
         metric = getattr(observer, "role", "outcome") == "metric"
         if not metric and len(failures) > settings.failure_limit * len(cells):
             raise ObserverFailing(observer.name, len(failures), len(cells), settings.failure_limit, failures[0])
+
+
+def _cells(rows: Sequence[Any]) -> list[Verdict]:
+    return [cell for row in rows for cell in (row if isinstance(row, list) else [row])]
 
 
 def _padded(credit: Credit, width: int, dtype: torch.dtype) -> Tensor:

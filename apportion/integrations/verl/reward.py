@@ -24,9 +24,12 @@ from apportion.rewards import Reward, observe, observe_async, outcome
 from apportion.rollouts import Level, Trajectory, Turn
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
 
-__all__ = ["CHECKS", "compute_score", "compute_score_async"]
+__all__ = ["CHECKS", "TURNS", "compute_score", "compute_score_async"]
 
 LOG = logging.getLogger(__name__)
+
+# In `extra_fields`: the text of every turn and of what answered it.
+TURNS = "apportion_turns"
 
 # Checks of an answer that go by their name in `apportion.rewards`.
 CHECKS = (
@@ -171,7 +174,7 @@ def _rollout(
     data_source: object, text: str, reference: object, extra_info: Mapping[str, Any] | None, address: str | None
 ) -> Trajectory:
     extra = dict(extra_info or {})
-    texts: Sequence[Mapping[str, Any]] = extra.pop("turn_texts", None) or [{"text": text}]
+    texts: Sequence[Mapping[str, Any]] = extra.pop(TURNS, None) or [{"text": text}]
     turns = [
         Turn(text=one["text"], observation=one.get("observation", ""), actions=parse_actions(one["text"]))
         for one in texts

@@ -46,6 +46,7 @@ class Settings:
         dense: what rewards on single tokens are that an ordinary agent loop brings: parts of the "outcome", or the
             "turn_rewards" of the environment for recipes that read them.
         failure_limit: share of one observer's failed verdicts in a batch above which training stops.
+        timeout: seconds that the agent loop gives an observer; late is failed.
         loss_agg_mode: the actor's, told by interpolation, since an estimator sees the `algorithm` section alone.
         loss_scale_factor: the actor's, likewise; of seq-mean-token-sum-norm only.
         on_aggregation: where the recipe assumes another aggregation: "warn", "refuse", or "rescale" the advantages.
@@ -56,6 +57,7 @@ class Settings:
     unmarked: Unmarked = "refuse"
     dense: Dense = "outcome"
     failure_limit: float = 0.5
+    timeout: float | None = None
     loss_agg_mode: Aggregation | None = None
     loss_scale_factor: float | None = None
     on_aggregation: OnAggregation = "warn"
@@ -68,9 +70,13 @@ class Settings:
         limit = self.failure_limit
         if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= 1:
             raise InvalidArgument(f"{KEY}.failure_limit", limit, "a share in [0, 1]")
+        for name in ("timeout", "loss_scale_factor"):
+            amount = getattr(self, name)
+            if amount is not None and not (isinstance(amount, (int, float)) and 0 < amount < float("inf")):
+                raise InvalidArgument(f"{KEY}.{name}", amount, "a number > 0")
 
 
-_OURS = ("unmarked", "dense", "failure_limit", "loss_agg_mode", "loss_scale_factor", "on_aggregation")
+_OURS = ("unmarked", "dense", "failure_limit", "timeout", "loss_agg_mode", "loss_scale_factor", "on_aggregation")
 
 
 def estimator_name(recipe: str) -> str:

@@ -157,7 +157,37 @@ def test_facts_are_one_per_turn() -> None:
 def test_a_column_that_no_rollout_has_is_a_wrong_name() -> None:
     config = algorithm("apportion_rlvp", violations="broken")
     fields = [played(output(*TWO, turn_columns=COUNTS), config, score=1.0)]
-    with pytest.raises(MissingInput, match="turn column 'broken'"):
+    with pytest.raises(MissingInput, match="a column 'broken'"):
+        computed(fields, ["q"], config)
+
+
+def test_a_rollout_without_the_columns_of_others_abstains() -> None:
+    config = algorithm("apportion_rlvp")
+    fields = [
+        played(output(*TWO, turn_columns=COUNTS), config, score=1.0),
+        played(output(*TWO), config, score=0.0),
+    ]
+    made, _ = computed(fields, ["q", "q"], config)
+    assert torch.allclose(made[:, :4], offline([rollout("a", 1.0), rollout("b", 0.0, [{}, {}])], "rlvp"), atol=1e-7)
+
+
+def test_an_observer_that_takes_too_long_fails(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import asyncio\n"
+        "from apportion.recipe import Recipe\n"
+        "from apportion.rewards import outcome, reward\n"
+        "from apportion.rollouts import Level\n"
+        "@reward(level=Level.TURN)\n"
+        "async def note(trajectory):\n"
+        "    await asyncio.sleep(60)\n"
+        "def assign(batch, signals, *, step, state):\n"
+        "    return signals['outcome'] + signals['note'].neutral()\n"
+        "recipe = Recipe(name='mine', observers=[outcome(), note], assign_signals=assign, aggregation='token-mean')\n"
+    )
+    config = algorithm("apportion", recipe=str(file), timeout=0.05)
+    fields = [played(output(*TWO), config, score=1.0)]
+    with pytest.raises(ObserverFailing, match="'note' failed on 2 of 2"):
         computed(fields, ["q"], config)
 
 

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from apportion.advantages import padded_advantages, rloo
 from apportion.errors import InvalidArgument, MissingInput, ObserverFailing
-from apportion.integrations.verl.encoding import ABSENT, FAILED, Layout, carriers, encode
+from apportion.integrations.verl.encoding import ABSENT, FAILED, UNRECORDED, Layout, carriers, encode
 from apportion.integrations.verl.estimator import estimate
 from apportion.recipes import load
 from apportion.rollouts import Level
-from apportion.verdicts import Abstained, Failed, Scored, Verdict
+from apportion.verdicts import Failed, Scored, Verdict
 from tests.differential import needs
 
 protocol = needs.trainer("verl.protocol", extra="verl")
@@ -208,10 +208,10 @@ def test_recipes_of_turns_need_the_agent_loop() -> None:
 
 
 def test_a_turn_column_that_no_turn_has_is_a_wrong_name() -> None:
-    rows = [[[Scored(1.0)], [Abstained("-")], [Abstained("-")]]] * 2
+    rows = [[[Scored(1.0)], [UNRECORDED], [UNRECORDED]]] * 2
     mask = torch.ones(2, 8, dtype=torch.int64)
     dense = encoded(RLVP, rows, mask)
-    with pytest.raises(MissingInput, match=r"turn column 'violations'.*extra_fields\['turn_columns'\]"):
+    with pytest.raises(MissingInput, match=r"a column 'violations'.*extra_fields: 'turn_columns'"):
         computed(dense, mask=mask, uids=["q", "q"], config=algorithm("apportion_rlvp"))
 
 
@@ -258,6 +258,7 @@ def test_state_and_steps_are_refused() -> None:
         ({"penalti": 0.5}, r"algorithm\.apportion=\['penalti'\]: expected settings of 'rlvp'"),
         ({"penalty": -1}, r"algorithm\.apportion\.penalty=-1"),
         ({"failure_limit": 2}, r"algorithm\.apportion\.failure_limit=2"),
+        ({"timeout": 0}, r"algorithm\.apportion\.timeout=0"),
         ({"dense": "sum"}, r"algorithm\.apportion\.dense='sum': expected one of outcome, turn_rewards"),
         ({"unmarked": True}, r"algorithm\.apportion\.unmarked=True"),
     ],

@@ -76,7 +76,7 @@ def test_turns_of_the_agent_loop_are_the_rollouts_turns(tmp_path: Path) -> None:
         data_source="d",
         solution_str="ls ok done",
         ground_truth=None,
-        extra_info={"turn_texts": texts},
+        extra_info={"apportion_turns": texts},
         reward=str(file),
     )
     assert made["score"] == 3.0
