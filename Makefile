@@ -16,7 +16,7 @@ METADATA := pyproject.toml $(CONSTRAINTS)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help venv demo test test-vllm check bench clean
+.PHONY: help venv demo test test-verl test-vllm check bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -28,10 +28,13 @@ demo: $(VENV)/.demo ## train a tiny model under several recipes; plots and rollo
 	$(BIN)/apportion demo
 
 # One thread per test process: they share the cores, and torch's own threads would only wait for each other.
-test check: export OMP_NUM_THREADS = 1
+test test-verl check: export OMP_NUM_THREADS = 1
 
 test: $(VENV)/.test ## run the tests and the doctests, those against TRL's and veRL's own code included
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+test-verl: $(VENV)/.test ## run veRL's own trainer for a few steps, without a GPU, and look at what its actor was given
+	APPORTION_VERL_RUNS=1 $(BIN)/python -m pytest -q tests/integrations/verl_adapter/test_main_ppo.py
 
 test-vllm: $(VLLM)/.test ## run the tests that need vLLM, in .venv-vllm, since vLLM and veRL exclude each other
 	OMP_NUM_THREADS=1 $(VLLM)/bin/python -m pytest -q tests/vllm tests/judges/scoring/test_transformers.py
