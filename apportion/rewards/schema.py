@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from apportion.errors import InvalidArgument
@@ -10,8 +11,10 @@ from apportion.rewards import _arguments
 from apportion.rewards.patterns import Pattern
 from apportion.rewards.structured import canonical, same_value
 
-# Deeper values are refused: a hostile one must not exhaust the stack.
+# Deeper values are refused: a hostile one must not exhaust the stack. Nor may one that alternatives look at again and
+# again exhaust the time: so many pairs of a value and a schema are looked at.
 _DEEPEST = 50
+_MOST = 50_000
 
 _ANNOTATIONS = frozenset(
     {"$schema", "$id", "$comment", "title", "description", "default", "examples", "format", "deprecated", "readOnly",
@@ -69,19 +72,28 @@ def _check(schema: object, where: str, root: object, depth: int) -> None:
     unknown = sorted(set(schema) - _ANNOTATIONS - _CHECKED)
     if unknown:
         raise InvalidArgument(where, unknown, f"only keywords that are checked: {', '.join(sorted(_CHECKED))}")
-    types = _types(schema)
-    if not all(kind in _TYPES for kind in types):
-        raise InvalidArgument(f"{where}.type", schema["type"], f"one or more of {', '.join(_TYPES)}")
+    kind = schema.get("type", ())
+    if not all(
+        isinstance(one, str) and one in _TYPES for one in ([kind] if not isinstance(kind, list | tuple) else kind)
+    ):
+        raise InvalidArgument(f"{where}.type", kind, f"one or more of {', '.join(_TYPES)}")
     for keyword in _BOUNDS:
         if keyword in schema and not _is_number(schema[keyword]):
             raise InvalidArgument(f"{where}.{keyword}", schema[keyword], "a number")
     for keyword in ("enum", "required", "anyOf", "oneOf", "allOf"):
         if not _TYPES["array"](schema.get(keyword, [])):
             raise InvalidArgument(f"{where}.{keyword}", schema[keyword], "a list")
+    if not all(isinstance(name, str) for name in schema.get("required", ())):
+        raise InvalidArgument(f"{where}.required", schema["required"], "a list of names")
+    for keyword in ("properties", "$defs", "definitions"):
+        if not isinstance(schema.get(keyword, {}), Mapping):
+            raise InvalidArgument(f"{where}.{keyword}", schema[keyword], "a mapping")
     if "pattern" in schema:
         Pattern(schema["pattern"])
     if "$ref" in schema and resolve(schema["$ref"], root) is None:
         raise InvalidArgument(f"{where}.$ref", schema["$ref"], "a definition of the same schema: '#/$defs/Name'")
+    if _returns(schema, root, ()):
+        raise InvalidArgument(where, sorted(schema), "references that lead into the value, and not back to their start")
     for keyword in ("properties", "$defs", "definitions"):
         for name, inner in dict(schema.get(keyword, {})).items():
             _check(inner, f"{where}.{name}", root, depth + 1)
@@ -93,7 +105,27 @@ def _check(schema: object, where: str, root: object, depth: int) -> None:
             _check(inner, f"{where}.{keyword}[{index}]", root, depth + 1)
 
 
-def problems(value: object, schema: object, *, root: object = None, where: str = "", depth: int = 0) -> Iterator[str]:
+def _returns(schema: object, root: object, seen: tuple[int, ...]) -> bool:
+    """Whether a schema applies itself to the very value that it is applied to."""
+    if not isinstance(schema, Mapping):
+        return False
+    if id(schema) in seen or len(seen) > _DEEPEST:
+        return True
+    applied = [inner for keyword in ("anyOf", "oneOf", "allOf") for inner in schema.get(keyword, ())]
+    if "$ref" in schema:
+        applied.append(resolve(schema["$ref"], root))
+    return any(_returns(inner, root, (*seen, id(schema))) for inner in applied)
+
+
+def problems(
+    value: object,
+    schema: object,
+    *,
+    root: object = None,
+    where: str = "",
+    depth: int = 0,
+    steps: Iterator[int] | None = None,
+) -> Iterator[str]:
     """What is wrong with a value, one sentence each; nothing when it is valid.
 
     A required property that has a default may be left out.
@@ -103,7 +135,11 @@ def problems(value: object, schema: object, *, root: object = None, where: str =
         ['path is missing', 'n is str, not integer']
     """
     root = schema if root is None else root
+    steps = count() if steps is None else steps
     here = where or "the value"
+    if next(steps) > _MOST:
+        yield f"{here} takes more than {_MOST} steps to check"
+        return
     if isinstance(schema, bool):
         if not schema:
             yield f"{here} must not be given"
@@ -115,19 +151,21 @@ def problems(value: object, schema: object, *, root: object = None, where: str =
         yield f"{here} is declared by something that is no schema"
         return
     if "$ref" in schema:
-        yield from problems(value, resolve(schema["$ref"], root), root=root, where=where, depth=depth + 1)
+        yield from problems(value, resolve(schema["$ref"], root), root=root, where=where, depth=depth + 1, steps=steps)
     types = _types(schema)
     nullable = value is None and schema.get("nullable") is True
     if types and not nullable and not any(_TYPES[kind](value) for kind in types):
         yield f"{here} is {type(value).__name__}, not {' or '.join(types)}"
         return
     yield from _plain(value, schema, here)
-    yield from _alternatives(value, schema, root, where, here, depth)
+    yield from _alternatives(value, schema, root, where, here, depth, steps)
     if _TYPES["object"](value):
-        yield from _object(value, schema, root, where, depth)
+        yield from _object(value, schema, root, where, depth, steps)
     elif isinstance(value, Sequence) and not isinstance(value, str) and "items" in schema:
         for index, item in enumerate(value):
-            yield from problems(item, schema["items"], root=root, where=f"{where}[{index}]", depth=depth + 1)
+            yield from problems(
+                item, schema["items"], root=root, where=f"{where}[{index}]", depth=depth + 1, steps=steps
+            )
 
 
 def _plain(value: Any, schema: Mapping[str, Any], here: str) -> Iterator[str]:
@@ -148,13 +186,19 @@ def _plain(value: Any, schema: Mapping[str, Any], here: str) -> Iterator[str]:
 
 
 def _alternatives(
-    value: object, schema: Mapping[str, Any], root: object, where: str, here: str, depth: int
+    value: object,
+    schema: Mapping[str, Any],
+    root: object,
+    where: str,
+    here: str,
+    depth: int,
+    steps: Iterator[int],
 ) -> Iterator[str]:
     def fits(inner: object) -> bool:
-        return next(problems(value, inner, root=root, where=where, depth=depth + 1), None) is None
+        return next(problems(value, inner, root=root, where=where, depth=depth + 1, steps=steps), None) is None
 
     for inner in schema.get("allOf", ()):
-        yield from problems(value, inner, root=root, where=where, depth=depth + 1)
+        yield from problems(value, inner, root=root, where=where, depth=depth + 1, steps=steps)
     if "anyOf" in schema and not any(fits(inner) for inner in schema["anyOf"]):
         yield f"{here} fits none of the alternatives"
     if "oneOf" in schema:
@@ -163,7 +207,9 @@ def _alternatives(
             yield f"{here} fits {fitting} of the alternatives, not exactly one"
 
 
-def _object(value: Any, schema: Mapping[str, Any], root: object, where: str, depth: int) -> Iterator[str]:
+def _object(
+    value: Any, schema: Mapping[str, Any], root: object, where: str, depth: int, steps: Iterator[int]
+) -> Iterator[str]:
     properties = schema.get("properties", {})
 
     def inside(name: str) -> str:
@@ -173,13 +219,16 @@ def _object(value: Any, schema: Mapping[str, Any], root: object, where: str, dep
         declared = properties.get(name, {})
         if name not in value and not (isinstance(declared, Mapping) and "default" in declared):
             yield f"{inside(name)} is missing"
-    for name, item in value.items():
+    # What holds nothing first: it mostly tells the alternatives apart before they look into what nests.
+    for name, item in sorted(value.items(), key=lambda entry: isinstance(entry[1], Mapping | list | tuple)):
         if name in properties:
-            yield from problems(item, properties[name], root=root, where=inside(name), depth=depth + 1)
+            yield from problems(item, properties[name], root=root, where=inside(name), depth=depth + 1, steps=steps)
         elif schema.get("additionalProperties") is False:
             yield f"{inside(name)} is unknown"
         elif "additionalProperties" in schema:
-            yield from problems(item, schema["additionalProperties"], root=root, where=inside(name), depth=depth + 1)
+            yield from problems(
+                item, schema["additionalProperties"], root=root, where=inside(name), depth=depth + 1, steps=steps
+            )
 
 
 def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:

@@ -197,6 +197,8 @@ def tool_effects(
     both = sorted(set(changes) & set(reads))
     if both:
         raise InvalidArgument("reads", both, "tools that are not also in changes")
+    if not isinstance(tools, list | tuple):
+        raise InvalidArgument("tools", tools, "a list of tool definitions")
     known: dict[str, Effect] = {}
     for index, definition in enumerate(tools):
         name, effect = _read(definition, f"tools[{index}]")
