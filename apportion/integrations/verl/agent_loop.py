@@ -6,7 +6,7 @@
 The recipe of `algorithm.adv_estimator` is observed where the rollout is still whole: text, actions and facts of every
 turn. A loop may say, in `extra_fields`, one entry per run of ones in its mask:
 
-    turn_columns     mappings: what rules, potentials and counts are called in the recipe
+    turn_columns     mappings, or None: what rules, potentials and counts are called in the recipe
     turn_rewards     what the environment paid, or None
     rollout_columns  a mapping for the whole rollout
     rollout_status   "terminated", "truncated" or "aborted";  rollout_error  why, when aborted
@@ -200,12 +200,19 @@ def _rollout(output: Any, row: Mapping[str, Any], tokenizer: Any) -> Trajectory:
     facts = _per_turn(fields, "turn_columns", len(starts)) or [{}] * len(starts)
     paid = _per_turn(fields, "turn_rewards", len(starts)) or [None] * len(starts)
     turns = []
-    for start, size, stop, columns, reward in zip(starts, layout.turn_lengths, stops, facts, paid, strict=True):
+    for start, size, stop, known, reward in zip(starts, layout.turn_lengths, stops, facts, paid, strict=True):
         text = tokenizer.decode(ids[start : start + size].tolist(), skip_special_tokens=True)
         answer = tokenizer.decode(ids[start + size : stop].tolist(), skip_special_tokens=True)
         span = (int(start), int(stop))
         turns.append(
-            Turn(text=text, actions=parse_actions(text), observation=answer, span=span, reward=reward, columns=columns)
+            Turn(
+                text=text,
+                actions=parse_actions(text),
+                observation=answer,
+                span=span,
+                reward=reward,
+                columns=known or {},
+            )
         )
     extra = row.get("extra_info")
     model = row.get("reward_model")

@@ -171,6 +171,30 @@ def test_a_rollout_without_the_columns_of_others_abstains() -> None:
     assert torch.allclose(made[:, :4], offline([rollout("a", 1.0), rollout("b", 0.0, [{}, {}])], "rlvp"), atol=1e-7)
 
 
+def test_a_turn_without_facts_abstains() -> None:
+    config = algorithm("apportion_rlvp")
+    fields = [played(output(*TWO, turn_columns=[COUNTS[0], None]), config, score=float(s)) for s in (1, 0)]
+    made, _ = computed(fields, ["q", "q"], config)
+    rollouts = [rollout(name, float(s), [COUNTS[0], {}]) for name, s in (("a", 1), ("b", 0))]
+    assert torch.allclose(made[:, :4], offline(rollouts, "rlvp"), atol=1e-7)
+
+
+def test_a_response_in_which_the_policy_wrote_nothing_travels() -> None:
+    config = algorithm("apportion_rlvp", kl=True)
+    empty = played(output([], []), config, score=1.0)
+    assert len(empty["responses"]) == len(empty["rm_scores"]) > 0
+    assert not empty["response_mask"].any()
+    others = [played(output(*TWO, turn_columns=COUNTS), config, score=s) for s in (1.0, 0.0)]
+    made, _ = computed([empty, *others], ["q"] * 3, config)
+    assert not made[0].any()
+    assert torch.allclose(made[1:, :4], offline([rollout("a", 1.0), rollout("b", 0.0)], "rlvp"), atol=1e-7)
+
+
+def test_several_outputs_per_session_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="one AgentLoopOutput per session"):
+        asyncio.run(Loop([output(*TWO)], algorithm("apportion_rloo")).run({}))
+
+
 def test_an_observer_that_takes_too_long_fails(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(

@@ -71,3 +71,17 @@ def test_what_an_estimator_cannot_see_must_be_told() -> None:
         computed(REWARDS, config=algorithm("apportion_grpo", on_aggregation="rescale"))
     with pytest.raises(InvalidArgument, match="loss_scale_factor=None"):
         computed(REWARDS, config=algorithm("apportion_dr_grpo", on_aggregation="rescale", loss_agg_mode="token-mean"))
+
+
+def test_the_actors_mode_is_told_by_interpolation() -> None:
+    from omegaconf import OmegaConf
+
+    told = "${actor_rollout_ref.actor.loss_agg_mode}"
+    section = {
+        "adv_estimator": "apportion_grpo",
+        "apportion": {"loss_agg_mode": told, "on_aggregation": "refuse"},
+        "use_kl_in_reward": False,
+    }
+    whole = OmegaConf.create({"actor_rollout_ref": {"actor": {"loss_agg_mode": "token-sum"}}, "algorithm": section})
+    with pytest.raises(InvalidArgument, match="loss_agg_mode='token-sum'"):
+        computed(REWARDS, config=whole.algorithm)

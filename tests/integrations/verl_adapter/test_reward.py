@@ -127,3 +127,15 @@ def test_verl_finds_the_function_under_its_default_name() -> None:
     assert utils.load_extern_object("pkg://apportion.integrations.verl", "compute_score") is verl.compute_score
     assert not inspect.iscoroutinefunction(verl.compute_score)
     assert inspect.iscoroutinefunction(verl.compute_score_async)
+
+
+def test_verls_validation_metrics_take_what_we_return() -> None:
+    from tests.differential import needs
+
+    metrics = needs.trainer("verl.trainer.ppo.metric_utils", extra="verl")
+    found = [verl.compute_score("d", text, "4", reward="numeric") for text in ("4", "5", "no")]
+    found.append(verl.compute_score("d", "4", "four", reward="numeric"))
+    infos = {name: [one[name] for one in found] for name in found[0]}
+    made = metrics.process_validation_metrics(["d"] * 4, ["a", "a", "b", "b"], infos)
+    assert made["d"]["score"]["mean@2"] == pytest.approx(0.25)
+    assert set(made["d"]) == {"score"}
