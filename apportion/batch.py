@@ -303,8 +303,8 @@ class Batch:
 
     def pad(self, values: Tensor, *, width: int | None = None, fill: float = 0.0) -> Tensor:
         """Token values [N] as a padded [B, width] tensor, `fill` at every token that the policy did not write."""
-        width = int(self.response_lengths.max()) if width is None else width
-        return values.new_full((len(self), width), fill).put_(self.cells(width), values)
+        shape = len(self), int(self.response_lengths.max()) if width is None else width
+        return values.new_full(shape, fill).view(-1).scatter_(0, self.cells(shape[1]), values).view(shape)
 
     def unpad(self, padded: Tensor) -> Tensor:
         """The policy tokens' values [N] of a padded [B, T] tensor; what lies on other tokens is not looked at."""

@@ -18,6 +18,7 @@ import torch
 from verl.trainer.ppo import core_algos
 
 from apportion.advantages import gae, group_stat, grpo, packed_gae, padded_gae, rloo
+from apportion.advantages.masked_rewards import MaskedRewards
 from apportion.advantages.states import critic_values, last_values
 from apportion.batch import Batch
 from apportion.quick import rewards_signal
@@ -30,7 +31,8 @@ GAMMA, LAM = 0.99, 0.95
 COPY, COPY_PACKED, VERL, WHOLE = "copy_ padded", "copy_ packed", "veRL's loop", "veRL's estimator, whitening included"
 PACKED, FROM_LENGTHS = "GAE, packed", "GAE, packed, from lengths alone"
 EACH, LEDGER = "GAE, packed, a lambda per trajectory", "GAE of signals, with ledger, float64"
-PADDED, FROM_MASK = "GAE, padded to padded", "turn lengths from a padded mask (once per batch)"
+PADDED, REFUSING = "GAE, padded to padded", "GAE, padded to padded, refusing masked rewards"
+FROM_MASK = "turn lengths from a padded mask (once per batch)"
 TO_TOKEN, TO_TURN = "turn to token", "token to turn, sum"
 
 
@@ -59,7 +61,8 @@ def gae_table() -> bool:
         f"{GAMMA=}, {LAM=}, groups of 8, 5 to 40 turns; the largest has {data.batch.n_tokens} policy tokens in "
         f"{int(data.batch.turns.sum())} turns, {share:.0f} % of its padded places",
         "padded to padded: rewards and values in, advantages and critic targets out, with the batch's turn lengths at "
-        "hand; veRL's loop: its estimator with the whitening at its end replaced by nothing",
+        "hand, dropping rewards on masked tokens as veRL does",
+        "veRL's loop: its estimator with the whitening at its end replaced by nothing",
         "largest error against float64, in units of the largest advantage: "
         + ", ".join(f"{error:.1e} ({name})" for name, error in worst.items()),
         load_note(),
@@ -101,6 +104,9 @@ def times(data: Rollouts) -> dict[str, Time]:
     def tensors(lam: float | torch.Tensor, of: torch.Tensor | Plan = plan) -> object:
         return packed_gae(data.packed_rewards, data.packed_values, of, discount=GAMMA, lam=lam)
 
+    def door(masked: MaskedRewards) -> object:
+        return padded_gae(data.rewards, data.values, b, discount=GAMMA, lam=LAM, masked_rewards=masked)
+
     return side_by_side(
         {
             COPY: lambda: padded.copy_(data.values),
@@ -110,7 +116,8 @@ def times(data: Rollouts) -> dict[str, Time]:
             PACKED: lambda: tensors(LAM),
             FROM_LENGTHS: lambda: tensors(LAM, lengths),
             EACH: lambda: tensors(each),
-            PADDED: lambda: padded_gae(data.rewards, data.values, b, discount=GAMMA, lam=LAM),
+            PADDED: lambda: door("drop"),
+            REFUSING: lambda: door("refuse"),
             LEDGER: lambda: gae(reward, states, discount=GAMMA, lam=LAM),
             FROM_MASK: lambda: Batch.from_mask(data.mask, data.groups),
             TO_TOKEN: lambda: b.spread(per_turn, Level.TURN, Level.TOKEN),
