@@ -18,16 +18,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from apportion.advantages.group_stat import group_stat
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
+from apportion.segments import PoolHow
 from apportion.signal import Signal
 from apportion.verdicts import LARGEST
 
 __all__ = [
     "LARGEST_EXPONENT",
     "bounded_signed",
+    "centred_in_rollout",
     "exp_clip",
     "hindsight_ratio",
     "in_loss",
@@ -72,12 +73,11 @@ def within_rollout(x: Signal, *, eps: float = 1e-6) -> Signal:
         z_t = (x_t - mean) / (std + eps)        population std
 
     Args:
-        x: features at TURN or TOKEN level.
+        x: features at TURN or TOKEN level; a turn counts as often as it has such tokens (once in text-only rollouts).
         eps: units of x.
 
     Returns:
-        At the finest level of the batch (turns weigh 1 each in text-only rollouts). Exactly 0 in a rollout whose
-        features are all equal, or that has a single one.
+        A signal at x's level. Exactly 0 in a rollout whose features are all equal, or that has a single one.
 
     Raises:
         InvalidArgument: a negative eps.
@@ -86,11 +86,37 @@ def within_rollout(x: Signal, *, eps: float = 1e-6) -> Signal:
         >>> b = Batch.of(groups=["q"], turns=[2], tokens=[3, 1])
         >>> z = within_rollout(Signal.of(b, Level.TURN, [1.0, 3.0], name="phi"), eps=0.0)
         >>> [round(v, 4) for v in z.values.tolist()]
-        [-0.5774, -0.5774, -0.5774, 1.7321]
+        [-0.5774, 1.7321]
     """
-    fine = in_loss(x)
-    rollout = fine.batch.owner(fine.level, Level.TRAJECTORY)
-    return group_stat(fine, key=rollout, ddof=0, eps=eps)
+    if not eps >= 0:
+        raise InvalidArgument("eps", eps, "a number >= 0")
+    far, weight = centred_in_rollout(x), _counted(x)
+    variance = _whole(x, weight * far.values**2, "sum") / _whole(x, weight, "sum").clamp_min(1.0)
+    live = variance > 0
+    factor = torch.where(live, 1.0 / (torch.sqrt(torch.where(live, variance, 1.0)) + eps), 0.0)
+    return far.scaled(factor, x.level)
+
+
+def centred_in_rollout(x: Signal) -> Signal:
+    """Features minus their mean over the tokens of the rollout that take part in the loss.
+
+    Args:
+        x: features at TURN or TOKEN level.
+
+    Returns:
+        A signal at x's level; exactly 0 in a rollout whose features are all equal.
+
+    Example:
+        >>> b = Batch.of(groups=["q"], turns=[2], tokens=[3, 1])
+        >>> centred_in_rollout(Signal.of(b, Level.TURN, [1.0, 3.0], name="phi")).values.tolist()
+        [-0.5, 1.5]
+    """
+    weight = _counted(x)
+    low = _whole(x, torch.where(x.known, x.values, torch.inf), "min")
+    high = _whole(x, torch.where(x.known, x.values, -torch.inf), "max")
+    equal = high - low <= x.resolution * torch.maximum(low.abs(), high.abs()).clamp_min(1.0)
+    mass = _whole(x, weight, "sum").clamp_min(1.0)
+    return x.linear(lambda v: torch.where(equal, 0.0, v - _whole(x, weight * v, "sum") / mass)).neutral()
 
 
 def tanh_gate(score: Signal) -> Signal:
@@ -248,6 +274,16 @@ def tokens_that_count(batch: Batch, level: Level) -> Tensor:
     if level == Level.TOKEN:
         return batch.group.new_ones(batch.n_tokens, dtype=torch.float64)
     return batch.lengths(Level.TOKEN, level).to(torch.float64)
+
+
+def _whole(x: Signal, values: Tensor, how: PoolHow) -> Tensor:
+    """Of every element's rollout."""
+    b, level = x.batch, x.level
+    return b.spread(b.pool(values, level, Level.TRAJECTORY, how), Level.TRAJECTORY, level)
+
+
+def _counted(x: Signal) -> Tensor:
+    return torch.where(x.known, tokens_that_count(x.batch, x.level), 0.0)
 
 
 def _weight(score: Signal, values: Tensor) -> Signal:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from apportion import advantages as adv
-from apportion.advantages.modulate_weights import LARGEST_EXPONENT, exp_clip, in_loss, within_rollout
+from apportion.advantages.modulate_weights import LARGEST_EXPONENT, centred_in_rollout, exp_clip, within_rollout
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.recipe import Recipe, State
@@ -113,10 +113,7 @@ def link_weights(
     """
     gains = exp_clip(within_rollout(support), limit=limit)
     blames = exp_clip(within_rollout(failure), limit=limit)
-    errors = in_loss(failure)
-    rollout = errors.batch.owner(errors.level, Level.TRAJECTORY)
-    excess = adv.group_stat(errors, key=rollout, scale="none")
-    share = exp_clip(excess * -restraint, limit=LARGEST_EXPONENT)
+    share = exp_clip(centred_in_rollout(failure) * -restraint, limit=LARGEST_EXPONENT)
     restrained = gains.values * torch.where(share.known, share.values, 1.0)
     won = advantage.spread(gains.level).values > 0
     return replace(

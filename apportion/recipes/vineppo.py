@@ -113,7 +113,7 @@ def backfilled(values: StateValues, reward: Signal) -> Signal:
     cut = torch.nonzero(values.after.known.index_fill(0, final, True)).flatten()
     pieces = torch.diff(cut, prepend=cut.new_tensor([-1]))
     # A value that is not known adds nothing to what the piece gained.
-    bootstrap = replace(values.after.neutral().named("value"), presence=reward.presence)
+    bootstrap = replace(values.after.named("value"), presence=reward.presence)
     gained = (reward + bootstrap).linear(lambda x: segments.reverse_scan(x, pieces))
     credit = gained - values.before.masked(measured & reward.known).named("value")
     return credit.linear(lambda x: torch.where(measured, x, 0.0))

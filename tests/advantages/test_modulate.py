@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import pytest
 import torch
@@ -62,9 +63,8 @@ def test_exponential_weights_of_standardised_features(
 ) -> None:
     x = one(tokens)
     made = modulate(x, exp_clip(within_rollout(turns(x, phi))), conserve="mass")
-    assert made.level == Level.TOKEN
-    assert made.values[[0, 10, 30]].tolist() == pytest.approx(expected, abs=1e-4)
-    assert float(made.values.sum()) == pytest.approx(40.0)
+    assert made.values.tolist() == pytest.approx(expected, abs=1e-4)
+    assert float(made.spread(Level.TOKEN).values.sum()) == pytest.approx(40.0)
 
 
 def test_bounded_bonus_of_a_branch() -> None:
@@ -105,8 +105,10 @@ def test_mass_and_sign_stay(data: st.DataObject, batch: Batch, limit: float) -> 
     made = modulate(x, exp_clip(within_rollout(phi), limit=limit), conserve="mass").check()
     fine = x.spread(made.level)
     assert torch.equal(torch.sign(made.values), torch.sign(fine.values))
-    torch.testing.assert_close(made.pool(Level.TRAJECTORY).values, fine.pool(Level.TRAJECTORY).values)
-    live = fine.values != 0
+    size = tokens_that_count(batch, Level.TURN)
+    mass, before = (y.scaled(size, Level.TURN).pool(Level.TRAJECTORY).values for y in (made, fine))
+    torch.testing.assert_close(mass, before)
+    live = (fine.values != 0) & (size > 0)
     ratio = made.values[live] / fine.values[live]
     assert bool(((ratio >= math.exp(-2 * limit) - 1e-9) & (ratio <= math.exp(2 * limit) + 1e-9)).all())
 
@@ -117,6 +119,25 @@ def test_constant_features_change_nothing(data: st.DataObject, batch: Batch, val
     phi = Signal.of(batch, Level.TURN, [value] * batch.size(Level.TURN), name="phi")
     made = modulate(x, exp_clip(within_rollout(phi)), conserve="mass")
     assert made.values.tolist() == pytest.approx(x.spread(made.level).values.tolist(), rel=1e-12)
+
+
+@given(st.data(), batches(tokens=None))
+def test_features_are_standardised_over_the_tokens_of_their_rollout(data: st.DataObject, batch: Batch) -> None:
+    phi = data.draw(signals(batch, Level.TURN, "phi", failed=True))
+    z = within_rollout(phi, eps=0.5)
+    row = batch.owner(Level.TURN, Level.TRAJECTORY).tolist()
+    size = [1] * len(row) if batch.tokens is None else batch.tokens.tolist()
+    for i in range(len(batch)):
+        mine = [k for k in range(len(row)) if row[k] == i and phi.known[k]]
+        spread_out = [float(phi.values[k]) for k in mine for _ in range(size[k])]
+        if not spread_out or max(phi.values[mine]) == min(phi.values[mine]):
+            assert z.values[mine].count_nonzero() == 0 or not spread_out
+            continue
+        mean, std = statistics.fmean(spread_out), statistics.pstdev(spread_out)
+        if std > 0:
+            expected = [(float(phi.values[k]) - mean) / (std + 0.5) for k in mine]
+            assert z.values[mine].tolist() == pytest.approx(expected, abs=1e-6)
+    assert torch.equal(z.known, phi.known)
 
 
 @given(st.data(), batches())
@@ -173,6 +194,7 @@ def test_bad_arguments_are_named() -> None:
         (lambda: modulate(other, w), "weight"),
         (lambda: keep_sign(x, of=w), "of"),
         (lambda: exp_clip(w, limit=-1.0), "limit"),
+        (lambda: within_rollout(w, eps=-1.0), "eps"),
         (lambda: exp_clip(w, limit=1e9), "limit"),
         (lambda: bounded_signed(w, x, strength=2.0), "strength"),
         (lambda: bounded_signed(w, x, strength=0.2, bound=0.0), "strength"),

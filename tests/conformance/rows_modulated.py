@@ -73,6 +73,7 @@ ROWS: list[Row] = [
         moved=[0],
         degree=0,
         door=False,
+        deviations={"text_only": because("a turn counts as often as it has tokens, and once where there are none")},
     ),
     Row(
         name="keep_sign",

@@ -40,6 +40,11 @@ def test_a_shorter_window_does_not_reach_the_end() -> None:
     assert made[0] == pytest.approx(1.0 + 0.2 * 0.3592, abs=1e-4)
 
 
+def test_without_decay_the_window_is_a_mean() -> None:
+    made = credit(episode("won", 1.0, 0.5, 0.5), episode("lost", 0.0, 0.0), decay=1.0, n_step=2, fill=0.0)
+    assert made[:3] == pytest.approx([1.05, 1.0, 1.0])
+
+
 def test_the_ledger_tells_outcome_and_potential_apart() -> None:
     made, _ = recipes.load("trace").score([episode("won", 1.0, *GAPS), episode("lost", 0.0, *GAPS)])
     ledger = made.ledger()

@@ -53,6 +53,11 @@ def test_the_end_may_be_kept() -> None:
     assert made == pytest.approx([1.0 + 0.5, 1.0 + 0.25])
 
 
+def test_the_potential_has_a_weight() -> None:
+    row = rollout("a", 1.0, 0.25, 0.5, 0.75)
+    assert advantages(recipes.load("pbrs", weight=0.5, baseline="none"), [row]) == pytest.approx([0.875, 0.75])
+
+
 def test_a_cut_rollout_keeps_the_value_of_its_last_state() -> None:
     cut = rollout("a", 0.0, 0.25, 0.5, 0.75, status="truncated")
     assert advantages(recipes.load("pbrs", baseline="none"), [cut]) == pytest.approx([0.5, 0.25])
