@@ -13,7 +13,7 @@ from apportion.rollouts import Level
 
 __all__ = ["packed_gae", "padded_gae"]
 
-# Above it the sum over values and their double hardly differ in size; below, differences keep more digits.
+# Below it the sums of (1/lam - 1) V grow large, and lose digits when V / lam is taken off them again.
 _IDENTITY = 0.5
 
 
