@@ -21,6 +21,8 @@ from apportion.signal import Signal
 
 __all__ = ["groundedprm", "simulated_value"]
 
+_HOW = "let a tool verify every step, +1 where it holds and -1 where it does not, or name another column"
+
 Form: TypeAlias = Literal["steps", "value"]
 
 
@@ -74,7 +76,7 @@ def groundedprm(
 
     return Recipe(
         name="groundedprm",
-        observers=[outcome(reward, truncated=truncated), turn_column(verdict, name="verdict")],
+        observers=[outcome(reward, truncated=truncated), turn_column(verdict, name="verdict", how=_HOW)],
         assign_signals=assign,
         aggregation="seq-mean-token-mean",
         paper="2510.14942",

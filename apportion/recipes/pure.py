@@ -21,6 +21,8 @@ from apportion.signal import Signal
 
 __all__ = ["pure"]
 
+_HOW = "score every turn with a process reward model, p(good) - p(bad), or name another column"
+
 Form: TypeAlias = Literal["softmin", "min"]
 Per: TypeAlias = Literal["token", "turn"]
 
@@ -82,7 +84,7 @@ def pure(
 
     return Recipe(
         name="pure",
-        observers=[outcome(reward, truncated=truncated), turn_column(score, name="score")],
+        observers=[outcome(reward, truncated=truncated), turn_column(score, name="score", how=_HOW)],
         assign_signals=assign,
         aggregation="token-mean",
         paper="2504.15275",

@@ -19,6 +19,8 @@ from apportion.signal import Signal
 
 __all__ = ["ui_s1"]
 
+_HOW = "record 1 for every turn that did what the expert did and 0 for the others, or name another column"
+
 Mode: TypeAlias = Literal["mean", "mean_std"]
 Episode: TypeAlias = Literal["score", "outcome"]
 
@@ -93,7 +95,7 @@ def ui_s1(
         whole = scored if episode == "score" else signals["outcome"].spread(Level.TURN)
         return relative(whole, unit=pooled) * episode_weight + steps.masked(scored.known) * step_weight
 
-    observers: list[Reward] = [step_reward(column=score, name="score"), turn_column(matched, name="matched")]
+    observers: list[Reward] = [step_reward(column=score, name="score"), turn_column(matched, name="matched", how=_HOW)]
     if episode == "outcome":
         observers.append(outcome(reward, truncated=truncated))
     where = "rewards of turns (Turn.reward)" if score is None else f"turn column {score!r}"

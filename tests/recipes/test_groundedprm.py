@@ -61,7 +61,7 @@ def test_its_use_as_credit_is_said_to_be_a_reconstruction() -> None:
 
 
 def test_what_is_missing_or_wrong_is_said() -> None:
-    with pytest.raises(MissingInput, match="turn column 'step_verdict'"):
+    with pytest.raises(MissingInput, match=r"turn column 'step_verdict'.*let a tool verify"):
         groundedprm().score([rollout("a", [{}], reward=1.0)])
     with pytest.raises(InvalidArgument, match="form"):
         groundedprm(form="tree")  # type: ignore[arg-type]
