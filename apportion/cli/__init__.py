@@ -5,10 +5,11 @@
     apportion probe ROLLOUTS            which signals vary where the outcome does not
     apportion score ROLLOUTS -r RECIPE -o FILE      credit for every policy token, with its ledger
     apportion recipes [NAME]            what there is, and what it needs
+    apportion doctor [OVERRIDE]...      what is wrong between a trainer, its configuration and a recipe
 
-Exit codes: 0 done; 1 `audit --strict` found an error, or `demo` did not come out as expected; 2 a bad argument, or a
-file that cannot be opened or written; 3 rollouts that cannot be read or used; 4 a missing extra; 70 a bug in apportion,
-or in a recipe file; 130 interrupted, 143 terminated.
+Exit codes: 0 done; 1 `audit --strict` or `doctor` found an error, or `demo` did not come out as expected; 2 a bad
+argument, or a file that cannot be opened or written; 3 rollouts that cannot be read or used; 4 a missing extra; 70 a
+bug in apportion, or in a recipe file; 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations

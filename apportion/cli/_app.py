@@ -11,6 +11,7 @@ from apportion.cli import _console
 from apportion.cli._errors import Code, described, exit_code
 from apportion.cli.audit import audit
 from apportion.cli.demo import demo
+from apportion.cli.doctor import doctor
 from apportion.cli.probe import probe
 from apportion.cli.recipes import recipes
 from apportion.cli.score import score
@@ -20,9 +21,9 @@ __all__ = ["app"]
 
 
 _EPILOG = (
-    "Exit codes: 0 done, 1 audit --strict found an error or the demo is not as expected, 2 bad argument or file, "
-    "3 rollouts that cannot be read or used, 4 missing extra, 70 a bug in apportion or a recipe file, 130 interrupted, "
-    "143 terminated."
+    "Exit codes: 0 done, 1 audit --strict or doctor found an error or the demo is not as expected, 2 bad argument or "
+    "file, 3 rollouts that cannot be read or used, 4 missing extra, 70 a bug in apportion or a recipe file, 130 "
+    "interrupted, 143 terminated."
 )
 
 
@@ -79,5 +80,5 @@ def _options(
     """How much each token of an agent's rollouts deserves, and why."""
 
 
-for _command in (demo, audit, probe, score, recipes):
+for _command in (demo, audit, probe, score, recipes, doctor):
     app.command(epilog=_EPILOG)(_command)
