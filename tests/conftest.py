@@ -22,8 +22,16 @@ settings.register_profile("ci", settings.get_profile("local"), derandomize=True,
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
+# Tests with an environment, or a target, of their own: where they are, what they need, how to run them.
+ELSEWHERE = (
+    ("tests/vllm/", "tests of tests/vllm need vLLM", "make test-vllm"),
+    ("tests/integrations/verl_adapter/test_main_ppo.py", "runs of veRL's own trainer take minutes", "make test-verl"),
+)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Skipped tests are a dot among thousands: what has an environment of its own is named."""
-    elsewhere = [one for one in terminalreporter.stats.get("skipped", []) if one.nodeid.startswith("tests/vllm/")]
-    if elsewhere:
-        terminalreporter.write_line(f"{len(elsewhere)} tests of tests/vllm need vLLM: run them with make test-vllm")
+    """Skipped tests are a dot among thousands: those that run elsewhere are named."""
+    for place, what, target in ELSEWHERE:
+        skipped = [one for one in terminalreporter.stats.get("skipped", []) if one.nodeid.startswith(place)]
+        if skipped:
+            terminalreporter.write_line(f"{len(skipped)} {what}: run them with {target}")

@@ -22,6 +22,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
@@ -48,6 +49,7 @@ class _Carry:
     settings: Settings
     layout: Layout
     rollout: Trajectory
+    mask: npt.NDArray[np.bool_]
     early: Mapping[str, Sequence[Verdict]]
 
 
@@ -88,15 +90,17 @@ class CreditLoop:
         if not isinstance(output, AgentLoopOutput):
             raise InvalidArgument("run", type(output).__name__, "one AgentLoopOutput per session")
         layout = Layout.of(settings.recipe.observers)
-        self._close(output, layout, kl_in_reward=settings.kl_in_reward)
+        # Closing tokens are ours: to an observer the last move of the policy stays unanswered.
         rollout = _rollout(output, kwargs, self.tokenizer)
+        self._close(output, layout, kl_in_reward=settings.kl_in_reward)
         output.extra_fields[TURNS] = [{"text": t.text, "observation": t.observation} for t in rollout.turns]
         early = [o for o in settings.recipe.observers if not _late(o)]
         asked = (_asked(observer, rollout, settings.timeout) for observer in early)
         found = dict(zip([o.name for o in early], await asyncio.gather(*asked), strict=True))
         kind: Any = type(output)
         made = _credited(kind)(**{name: getattr(output, name) for name in output.model_fields_set})
-        made._carry = _Carry(settings=settings, layout=layout, rollout=rollout, early=found)
+        mask = np.asarray(output.response_mask, bool)
+        made._carry = _Carry(settings=settings, layout=layout, rollout=rollout, mask=mask, early=found)
         return made
 
     def _close(self, output: Any, layout: Layout, *, kl_in_reward: bool) -> None:
@@ -164,12 +168,11 @@ def _dense(carry: _Carry, score: float, info: Mapping[str, Any]) -> list[float]:
     if carry.layout.score is not None:
         (verdict,) = rows[observers[carry.layout.score].name]
         shown = verdict.value if isinstance(verdict, Scored) else 0.0
-    mask = np.asarray(rollout.policy)
     made = encode(
         carry.layout,
         [rows[o.name] for o in observers],
         score=shown,
-        mask=mask,
+        mask=carry.mask,
         kl_in_reward=carry.settings.kl_in_reward,
     )
     return [float(number) for number in made]

@@ -202,6 +202,16 @@ def test_kl_in_the_reward_moves_the_outcome_and_nothing_else() -> None:
     assert torch.allclose(made, offline(RLVP, less, mask, uids), atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["grpo", "rloo", "opo", "reinforce_plus_plus", "reinforce_plus_plus_baseline"])
+def test_estimators_of_verl_see_the_score_alone(name: str) -> None:
+    outcomes, uids = [1.0, 0.0, 0.25, 0.5], ["p", "p", "q", "q"]
+    dense = encoded(RLVP, path_rows(outcomes), TURNS, kl=True)
+    mask = torch.nn.functional.pad(TURNS, (0, dense.shape[1] - TURNS.shape[1]))
+    made, _ = computed(dense, mask=mask, uids=uids, config=algorithm(name))
+    plain, _ = computed(at_last(outcomes, mask), mask=mask, uids=uids, config=algorithm(name))
+    assert torch.allclose(made, plain, atol=1e-6)
+
+
 def test_recipes_of_turns_need_the_agent_loop() -> None:
     with pytest.raises(MissingInput, match=r"violations, fulfilments, which is absent.*CreditLoop"):
         computed(at_last([1, 0, 0, 0, 1]), config=algorithm("apportion_rlvp"))

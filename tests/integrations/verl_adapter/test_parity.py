@@ -24,6 +24,8 @@ RECIPES: dict[str, Mapping[str, Any]] = {
     "mt_grpo": {},
     "mt_grpo, each": {"turns": "each"},
     "opo": {},
+    "pbrs": {"column": "potential"},
+    "procredit": {"column": "checks"},
     "pure": {"score": "score"},
     "reinforce_pp": {},
     "reinforce_pp_baseline": {},
@@ -31,6 +33,7 @@ RECIPES: dict[str, Mapping[str, Any]] = {
     "rlvp": {},
     "rlvp, c2": {"variant": "c2", "penalty": 0.5},
     "rlvp_centred": {},
+    "trace": {"column": "potential"},
 }
 WIDTH = 32
 
@@ -47,15 +50,19 @@ def sessions() -> list[dict[str, Any]]:
             size = int(random.integers(1, 4))
             ids += random.integers(70, 90, size).tolist() + ([60, 61] if turn < turns - 1 else [])
             mask += [1] * size + ([0, 0] if turn < turns - 1 else [])
-        facts = [
-            {"violations": int(n), "fulfilments": int(m), "score": float(s)}
+        facts: list[dict[str, Any]] = [
+            {"violations": int(n), "fulfilments": int(m), "score": float(s), "potential": abs(float(s))}
             for n, m, s in zip(
                 random.integers(0, 3, turns), random.integers(0, 2, turns), random.uniform(-1, 1, turns), strict=True
             )
         ]
         paid = [float(np.float32(r)) for r in random.uniform(0, 1, turns)]
         outcome = None if i == 3 else float(np.float32(random.uniform()))
-        made.append({"uid": uid, "ids": ids, "mask": mask, "facts": facts, "paid": paid, "outcome": outcome})
+        for one in facts:
+            one["checks"] = {"passed": int(random.integers(0, 5)), "total": 4}
+        columns = {"potential_start": float(random.uniform(0, 1)), "checks_start": {"passed": 1, "total": 4}}
+        facts_of_all = {"facts": facts, "paid": paid, "outcome": outcome, "columns": columns}
+        made.append({"uid": uid, "ids": ids, "mask": mask, **facts_of_all})
     return made
 
 
@@ -76,7 +83,7 @@ def by_library(recipe: Any) -> Tensor:
                 response_ids=one["ids"],
                 policy=one["mask"],
                 turns=tuple(turns),
-                columns={} if one["outcome"] is None else {"reward": one["outcome"]},
+                columns=one["columns"] if one["outcome"] is None else {**one["columns"], "reward": one["outcome"]},
             )
         )
     made: Tensor = recipe.score(rollouts)[0].padded(width=WIDTH)
@@ -102,13 +109,13 @@ def by_trl(recipe: Any) -> Tensor:
             in_loss=mask,
             logps=None,
             completion="text",
-            row={},
+            row=one["columns"],
             rewards={},
             reward=one["outcome"],
             ended=True,
             per_turn=Recorded(rewards=one["paid"], columns=one["facts"]),
         )
-        rollouts.append(to_trajectory(completion, step=0, decode=str))
+        rollouts.append(to_trajectory(completion, step=0, decode=lambda part: " ".join(map(str, part))))
     everyone = gathered(rollouts, observe(recipe.observers, rollouts))
     credit, _ = recipe.assign(everyone.batch, everyone.verdicts)
     made: Tensor = credit.padded(width=WIDTH)
@@ -121,7 +128,13 @@ def by_verl(name: str, parameters: Mapping[str, Any], *, kl: bool) -> Tensor:
     config = algorithm(f"apportion_{name}", kl=kl, **parameters)
     fields = [
         played(
-            output(one["ids"], one["mask"], turn_columns=one["facts"], turn_rewards=one["paid"]),
+            output(
+                one["ids"],
+                one["mask"],
+                turn_columns=one["facts"],
+                turn_rewards=one["paid"],
+                rollout_columns=one["columns"],
+            ),
             config,
             score=FAILED if one["outcome"] is None else one["outcome"],
         )
