@@ -1,21 +1,31 @@
 """Regular expressions over text that a policy wrote: what could run for ever is refused, long text is windowed.
 
 The pattern comes from a recipe, the text from a rollout that may be made to hurt. Backtracking over d unbounded repeats
-costs about n^(d+1) steps on n characters (the + 1 is the search for a start), and exponentially many when repeats nest.
+costs about n^(d+1) steps on n characters (the + 1 is the search for a start), times the ways to choose what else is
+optional, and exponentially many when repeats nest.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
 
 __all__ = ["Pattern"]
 
-# By number of unbounded repeats: windows in which even the worst text costs at most about a second.
-_WINDOWS = (20_000, 10_000, 600)
+# The standard library's own reading of a pattern; only its node names and fields are used.
+_parser: Any = importlib.import_module("re._parser")
+
+# By number of unbounded repeats: the longest and the shortest window, and the steps that one text may cost.
+_WINDOWS = ((20_000, 20_000), (10_000, 600), (600, 50))
+_STEPS = 200_000_000
+# By the same number: how often bounded repeats, options and alternatives may multiply.
+_WAYS = (2_000, 32, 4)
 # A bounded repeat up to this count may stand inside a repeated group, and one up to the other is not worth counting.
 _SMALL = 3
 _BOUNDED = 32
@@ -27,16 +37,18 @@ class Pattern:
 
     Texts up to a window (10,000 characters with one unbounded repeat, 600 with two) are searched whole; longer ones in
     windows that overlap by half, so padding hides nothing; there, only matches up to half a window long are sure to be
-    found.
+    found. The longer the text, the shorter the windows, down to 600 and 50 characters.
 
     Attributes:
         source: the expression, in the syntax of `re`.
         compiled: the same, compiled.
-        window: the length up to which a text is searched whole.
+        repeats: how many unbounded repeats there are.
+        ways: in how many ways the rest can be chosen.
 
     Raises:
         InvalidArgument: an expression that does not compile, a repeated group that holds a repeat or an alternative
-            (exponential), more than two unbounded repeats.
+            (exponential), more than two unbounded repeats, or options that multiply to more
+            than 2,000 ways (32 beside one unbounded repeat, 4 beside two).
 
     Example:
         >>> Pattern(r"--force\b").found_in("git push " + " " * 50_000 + "--force")
@@ -49,7 +61,8 @@ class Pattern:
 
     source: str
     compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
-    window: int = field(init=False, repr=False, compare=False)
+    repeats: int = field(init=False, repr=False, compare=False)
+    ways: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _arguments.text("matches", self.source)
@@ -70,11 +83,27 @@ class Pattern:
                 self.source,
                 f"at most {len(_WINDOWS) - 1} unbounded repeats (got {unbounded}): split it and join the parts with &",
             )
-        object.__setattr__(self, "window", _WINDOWS[unbounded])
+        ways = _ways(_parser.parse(self.source))
+        if ways > _WAYS[unbounded]:
+            raise InvalidArgument(
+                "matches",
+                self.source,
+                f"options, bounded repeats and alternatives in at most {_WAYS[unbounded]:,} combinations: split it",
+            )
+        object.__setattr__(self, "repeats", unbounded)
+        object.__setattr__(self, "ways", ways)
+
+    def window(self, length: int) -> int:
+        """How much of a text of that length is searched at once."""
+        longest, shortest = _WINDOWS[self.repeats]
+        if not self.repeats:
+            return longest
+        most = (_STEPS / (max(length, 1) * self.ways)) ** (1 / self.repeats)
+        return int(min(longest, max(shortest, most)))
 
     def found_in(self, text: str) -> bool:
         """True when the pattern matches somewhere in `text`."""
-        window = self.window
+        window = self.window(len(text))
         if len(text) <= window:
             return self.compiled.search(text) is not None
         for start in range(0, len(text) - window // 2, window // 2):
@@ -84,6 +113,34 @@ class Pattern:
             if match is not None and (match.end() < stop or stop == len(text)):
                 return True
         return False
+
+
+def _ways(items: Iterable[tuple[Any, Any]]) -> int:
+    """In how many ways the optional parts of a parsed pattern can be chosen, unbounded repeats aside; capped."""
+    total = 1
+    for operator, value in items:
+        name = str(operator)
+        if name == "BRANCH":
+            branches = [list(branch) for branch in value[1]]
+            counts = [_ways(branch) for branch in branches]
+            heads = [branch[0] for branch in branches if branch and str(branch[0][0]) == "LITERAL"]
+            # The first letter tells which one it is.
+            total *= max(counts) if len(set(heads)) == len(branches) else sum(counts)
+        elif name.endswith("_REPEAT"):
+            least, most, inner = value
+            each = _ways(inner)
+            times = min(most, _BOUNDED)
+            total *= each**times * (1 if most > _BOUNDED else most - least + 1)
+        elif name == "SUBPATTERN":
+            total *= _ways(value[3])
+        elif name in ("ASSERT", "ASSERT_NOT"):
+            total *= _ways(value[1])
+        elif name == "ATOMIC_GROUP":
+            total *= _ways(value)
+        elif name == "GROUPREF_EXISTS":
+            total *= _ways(value[1]) + _ways(value[2] or ())
+        total = min(total, _WAYS[0] + 1)
+    return total
 
 
 def _repeats(source: str) -> tuple[int, bool]:

@@ -26,6 +26,12 @@ from apportion.rewards.patterns import Pattern
         r".*a.*b.*",
         r"\s+\w+\s+",
         r".{0,500}.{0,500}.{0,500}x",
+        r"(?:a{0,3}){20}b",
+        r"a?a?a?a?a?a?a?a?a?a?a?a?aaaaaaaaaaaa",
+        r"a{0,32}a{0,32}a{0,32}b",
+        r"(?:a|b|ab)(?:a|b|ab)(?:a|b|ab)(?:a|b|ab)(?:a|b|ab)(?:a|b|ab)(?:a|b|ab)c",
+        r"a?a?a?a?a?a?a*b",
+        r"\w*\w*\w{0,31}!",
         r"(unclosed",
         "",
     ],
@@ -48,6 +54,9 @@ def test_dangerous_or_broken_patterns_are_refused(source: str) -> None:
         r"[]*+]+",
         r"[^]+]*",
         r"(a|b)?c",
+        r"(?i)\b(book|buy|reserve)\b.*\b(flight|hotel)\b",
+        r"[0-9a-f]{8}-[0-9a-f]{4}",
+        r"\w{1,32}-\w{1,32}",
     ],
 )
 def test_ordinary_patterns_are_taken(source: str) -> None:
@@ -80,3 +89,13 @@ def test_the_worst_text_of_a_long_argument_is_searched_in_time(source: str, piec
     started = time.process_time()
     assert not Pattern(source).found_in(text)
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("source", "length"),
+    [(r"a++b", 50_000), (r"a*?a*?b", 4_000), (r"\w{1,32}\w{1,32}!", 9_000), (r"a?a?a?a?a?a*b", 9_000)],
+)
+def test_the_worst_text_of_any_length_is_searched_in_time(source: str, length: int) -> None:
+    started = time.process_time()
+    assert not Pattern(source).found_in("a" * length)
+    assert time.process_time() - started < 5
