@@ -1,5 +1,8 @@
 """Requests, their digests, and the checks before a model is asked."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -76,3 +79,10 @@ def test_other_widths_are_refused_with_both_named() -> None:
         same_vocabulary(Vocabulary("student", 6), Vocabulary("teacher", 8))
     with pytest.raises(InvalidArgument, match="size=0"):
         Vocabulary("none", 0)
+
+
+def test_asking_for_log_probs_imports_no_backend() -> None:
+    heavy = "{'torch', 'transformers', 'httpx'} & set(sys.modules)"
+    code = f"import sys, apportion.judges.scoring.potentials; print(*({heavy}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
