@@ -212,7 +212,8 @@ class Trajectory:
                 self._settle("prompt_ids", np.int64, None)
             return
         self._settle_tokens()
-        self.layout()
+        if self.turns:
+            self.layout()
 
     def _settle(self, name: str, dtype: type[np.generic], default: Any) -> Any:
         """Replace what was given by a read-only array."""
@@ -225,7 +226,9 @@ class Trajectory:
         ids = self._settle("response_ids", np.int64, None)
         self._settle("prompt_ids", np.int64, np.empty(0, np.int64))
         policy = self._settle("policy", np.bool_, np.ones(ids.size, np.bool_))
-        own = self._settle("own", np.bool_, policy)
+        # What is read-only may be shared.
+        own = policy if self.own is None else _array("own", self.own, np.bool_)
+        object.__setattr__(self, "own", own)
         lengths = {"response_ids": ids.size, "policy": policy.size, "own": own.size}
         for name, dtype in (("behaviour_logps", np.float64), ("policy_version", np.int64)):
             if getattr(self, name) is not None:
@@ -244,7 +247,7 @@ class Trajectory:
             # -100 and the like are labels that a loss ignores, not tokens that anybody sampled.
             where = f"index {int(labels[0])} of {self.id!r}"
             raise InvalidArgument("response_ids", int(ids[labels[0]]), f"ids >= 0 on the policy's tokens; {where}")
-        if bool((own & ~policy).any()):
+        if own is not policy and bool((own & ~policy).any()):
             at = int(np.flatnonzero(own & ~policy)[0])
             raise InvalidArgument("own", own.tolist(), f"False wherever policy is False; index {at} of {self.id!r}")
         if self.behaviour_logps is not None:
