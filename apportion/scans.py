@@ -58,7 +58,7 @@ class _ReverseScan(torch.autograd.Function):
     def forward(ctx: Any, values: Tensor, lengths: Tensor | Plan, discount: float | Tensor) -> Tensor:
         ctx.lengths = lengths.lengths if isinstance(lengths, Plan) else lengths
         ctx.discount = discount
-        return scan(values, lengths, discount)
+        return scan(values, lengths, discount)[0]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
@@ -202,19 +202,23 @@ def scan(
     beside: Tensor | None = None,
     before: float = 0.0,
     after: float = 0.0,
-) -> Tensor:
-    """The scan of `x + before * beside`, plus `after * beside`; float[N], not differentiable.
+) -> tuple[Tensor, Tensor]:
+    """The scan of `x + before * beside`, plus `after * beside`; not differentiable.
 
     Arguments as `reverse_scan`; what stands beside is added while a part of the rows is in the cache.
 
+    Returns:
+        float[N], and one number that is not finite if any of what went in is not.
+
     Example:
         >>> x, v = torch.tensor([1.0, 1.0]), torch.tensor([1.0, 2.0])
-        >>> scan(x, torch.tensor([2]), 0.5, beside=v, before=1.0, after=-1.0).tolist()
+        >>> scan(x, torch.tensor([2]), 0.5, beside=v, before=1.0, after=-1.0)[0].tolist()
         [2.5, 1.0]
     """
     if not isinstance(lengths, Plan):
         if beside is None and x.numel() < _FEW:
-            return window_sum(x, lengths, x.numel(), discount)
+            few = window_sum(x, lengths, x.numel(), discount)
+            return few, few.sum()
         lengths = plan(lengths, x.numel())
     at, width = lengths, lengths.width
     room = x.new_empty(-(-at.size // width) * width)
@@ -237,11 +241,15 @@ def scan(
     head = whole.heads(fill)
     pieces = torch.where(at.inside, rows[at.row], 0)
     parts = _kernel(pieces, discount, at.piece_owner)
-    head[at.cut] = parts.heads(_nothing)[at.first]
+    part_heads = parts.heads(_nothing)
+    head[at.cut] = part_heads[at.first]
+    # Every element is in the head of its row, or in that of its piece.
+    sound = head.sum() + part_heads.sum()
     if len(rows) > 1:
         factor = discount[at.owner[1:]].to(x.dtype) if isinstance(discount, Tensor) else discount
-        carried = scan(head, at.below, discount**width)[1:] * factor
-        head[:-1] = carried.index_fill_(0, at.ended, 0)
+        total, _ = scan(head, at.below, discount**width)
+        sound = sound + total.sum()
+        head[:-1] = (total[1:] * factor).index_fill_(0, at.ended, 0)
     head[-1] = 0
     ending = torch.zeros_like(pieces[:, 0]).index_copy_(0, at.last, head[at.cut])
     patch = pieces.new_empty(pieces.numel())
@@ -249,7 +257,7 @@ def scan(
     whole.scan(head, move)
     patch = patch[at.source]
     rows[at.cut] = patch if beside is None else patch.add_(beside[at.place], alpha=after)
-    return made
+    return made, sound
 
 
 def _nothing(some: slice) -> None:

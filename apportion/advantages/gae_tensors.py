@@ -78,14 +78,14 @@ def packed_gae(
     if last is not None:
         rewards = rewards.index_add(0, ends, last.detach().to(dtype)[some] * discount)
     if not isinstance(lam, Tensor) and lam >= _IDENTITY:
-        made = scans.scan(rewards, at, discount * lam, beside=values, before=1 / lam - 1, after=-1 / lam)
+        made, sound = scans.scan(rewards, at, discount * lam, beside=values, before=1 / lam - 1, after=-1 / lam)
     else:
         delta = rewards - values
         at_ends = delta[ends]
         delta[:-1].add_(values[1:], alpha=discount)
         delta[ends] = at_ends
-        made = scans.scan(delta, at, discount * lam)
-    if not bool(torch.isfinite(made.sum())):
+        made, sound = scans.scan(delta, at, discount * lam)
+    if not bool(torch.isfinite(sound)):
         _refuse(made)
     return made
 

@@ -258,6 +258,19 @@ def test_bad_tensors_are_named(name: str, changes: dict[str, object]) -> None:
         flat(**changes)
 
 
+@pytest.mark.parametrize("lam", [0.95, 0.0, torch.tensor([0.5, 0.9, 1.0, 0.0])])
+def test_what_is_not_finite_is_found_wherever_it_stands(lam: float | Tensor) -> None:
+    lengths = torch.tensor([3, 70, 1, 76])
+    for poison in (float("nan"), float("inf"), -float("inf")):
+        for place in range(150):
+            values = torch.zeros(150).index_fill(0, torch.tensor([place]), poison)
+            with pytest.raises(InvalidArgument, match="finite"):
+                packed_gae(torch.zeros(150), values, lengths, lam=lam)
+            with pytest.raises(InvalidArgument, match="finite"):
+                packed_gae(values, torch.zeros(150), lengths, lam=lam)
+    assert packed_gae(torch.full((150,), 1e37), torch.zeros(150), lengths, lam=lam).isfinite().all()
+
+
 def test_half_precision_is_not_computed_in() -> None:
     assert flat(rewards=torch.zeros(2, dtype=torch.bfloat16), values=torch.zeros(2, dtype=torch.float16)).dtype == (
         torch.float32
