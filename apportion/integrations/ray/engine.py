@@ -13,8 +13,9 @@ import apportion
 from apportion.errors import BadRow, InvalidArgument, ObserverFailing
 from apportion.integrations.files import Format, OnError, Progress, RolloutIndex
 from apportion.integrations.ray.blocks import Block, blocks_of
-from apportion.integrations.ray.folder import CreditFolder, commitment
+from apportion.integrations.ray.folder import COPY, PLAN, CreditFolder, commitment
 from apportion.integrations.ray.identity import file_digest, files_of
+from apportion.integrations.ray.plan import Plan, read_plan, write_plan
 from apportion.integrations.ray.pool import answers
 from apportion.integrations.ray.worker import Job, raised_there, stamp
 from apportion.recipe import State
@@ -99,13 +100,12 @@ class BlockRun:
         }
         with ExitStack() as undo:
             self._folder = undo.enter_context(CreditFolder(folder, header=header, identity=identity, resume=resume))
-            copy = folder / ".rollouts.jsonl"
-            undo.callback(copy.unlink, missing_ok=True)
-            index = undo.enter_context(
-                RolloutIndex(rollouts, format=format, on_error=on_error, skipped=skipped, progress=progress, copy=copy)
+            plan = read_plan(folder / PLAN) or self._planned(
+                rollouts, folder, block_rows, format=format, on_error=on_error, progress=progress
             )
-            self._blocks = self._planned(index, block_rows)
-            lines = index.lines or copy
+            if skipped is not None:
+                skipped.extend(plan.skipped)
+            self._blocks = plan.blocks
             self._commitments = {
                 block.number: made for block in self._blocks if (made := commitment(folder, block.number)) is not None
             }
@@ -113,8 +113,8 @@ class BlockRun:
                 recipe=recipe,
                 parameters=dict(parameters),
                 rollouts=rollouts,
-                lines=lines.resolve(),
-                stamp=stamp(lines),
+                lines=plan.file,
+                stamp=stamp(plan.file),
                 folder=folder.resolve(),
                 header=self._folder.header,
                 state=state,
@@ -123,13 +123,31 @@ class BlockRun:
             )
             self._undo = undo.pop_all()
 
-    def _planned(self, index: RolloutIndex, rows: int) -> list[Block]:
+    def _planned(
+        self,
+        rollouts: Path,
+        folder: Path,
+        rows: int,
+        *,
+        format: Format | Literal["auto"],
+        on_error: OnError,
+        progress: Progress | None,
+    ) -> Plan:
+        skipped: list[BadRow] = []
         by_step = Scoring(self.recipe).by_step
-        if by_step and not index.all_have_steps:
-            why = "keeps whole training steps together" if self.recipe.scope == "batch" else "takes steps in order"
-            expected = f"a step on every rollout, since recipe {self.recipe.name!r} {why}"
-            raise InvalidArgument("step", None, f"{expected}; --engine local takes those without one as one step")
-        return list(blocks_of(index, "steps" if by_step else "groups", rows=rows))
+        with RolloutIndex(
+            rollouts, format=format, on_error=on_error, skipped=skipped, progress=progress, copy=folder / COPY
+        ) as index:
+            if not len(index) and skipped:
+                raise skipped[0]
+            if by_step and not index.all_have_steps:
+                why = "keeps whole training steps together" if self.recipe.scope == "batch" else "takes steps in order"
+                expected = f"a step on every rollout, since recipe {self.recipe.name!r} {why}"
+                raise InvalidArgument("step", None, f"{expected}; --engine local takes those without one as one step")
+            blocks = tuple(blocks_of(index, "steps" if by_step else "groups", rows=rows))
+            plan = Plan(file=(index.lines or rollouts).resolve(), blocks=blocks, skipped=tuple(skipped))
+        write_plan(folder / PLAN, plan)
+        return plan
 
     @property
     def left(self) -> list[Block]:

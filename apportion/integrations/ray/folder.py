@@ -26,9 +26,11 @@ from apportion.integrations.ray.identity import differences, file_digest
 from apportion.report.credit_file import CreditWriter, read_credit
 from apportion.report.credit_record import Record
 
-__all__ = ["CreditFolder", "commit", "commitment", "read_blocks", "writing"]
+__all__ = ["COPY", "PLAN", "CreditFolder", "commit", "commitment", "read_blocks", "writing"]
 
 _FORMAT, _VERSION, _MANIFEST = "apportion-credit-blocks", 1, "manifest.json"
+# What only an unfinished run needs: where its rows lie, and the rows themselves where the file has another format.
+PLAN, COPY = ".plan.npz", ".rollouts.jsonl"
 # How long workers of a killed run may take to notice; they finish the block they are at.
 _PATIENCE = 60.0
 
@@ -143,6 +145,7 @@ class CreditFolder:
         rows = sum(made["rows"] for made in listed)
         self._manifest |= {"complete": True, "rows": rows, "sha256": whole, "blocks": listed}
         _write_json(self.path / _MANIFEST, self._manifest)
+        (self.path / COPY).unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self

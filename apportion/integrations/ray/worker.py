@@ -76,6 +76,10 @@ class BlockScorer:
             error = _portable(raised)
         return {"block": number, "error": error}
 
+    def close(self) -> None:
+        """Say that it will write no more; the end of its process says so too."""
+        self._lock.close()
+
     @cached_property
     def _recipe(self) -> Recipe:
         return load(self._job.recipe, **self._job.parameters)
