@@ -158,7 +158,7 @@ def group_table() -> bool:
             "GRPO in veRL's dialect": lambda x=x: grpo(x, dialect="verl"),
             "leave one out": lambda x=x: rloo(x),
         }
-        found = side_by_side(stats, rounds=31)
+        found = side_by_side(stats, rounds=101)
         for name, time in found.items():
             loop = found["veRL's RLOO" if name in ("veRL's RLOO", "leave one out") else "veRL's GRPO"]
             table.rows.append([str(size), name, f"{time.cpu:.2f}", f"{time.wall:.2f}", f"{loop.cpu / time.cpu:.1f}"])
