@@ -29,7 +29,16 @@ from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
 
 from apportion.errors import InvalidArgument, MissingInput
 from apportion.integrations.actions import parse_actions
-from apportion.integrations.verl.encoding import ABSENT, LARGEST_VALUE, UNRECORDED, Layout, carriers, encode, is_marker
+from apportion.integrations.verl.encoding import (
+    ABSENT,
+    MOST_ENTRIES,
+    UNRECORDED,
+    Layout,
+    carriers,
+    encode,
+    entries,
+    is_marker,
+)
 from apportion.integrations.verl.reward import TURNS
 from apportion.integrations.verl.settings import Settings, read
 from apportion.rewards import Observed, Reward, observe, observe_async
@@ -90,24 +99,26 @@ class CreditLoop:
         if not isinstance(output, AgentLoopOutput):
             raise InvalidArgument("run", type(output).__name__, "one AgentLoopOutput per session")
         layout = Layout.of(settings.recipe.observers)
-        # Closing tokens are ours: to an observer the last move of the policy stays unanswered.
         rollout = _rollout(output, kwargs, self.tokenizer)
-        self._close(output, layout, kl_in_reward=settings.kl_in_reward)
         output.extra_fields[TURNS] = [{"text": t.text, "observation": t.observation} for t in rollout.turns]
         early = [o for o in settings.recipe.observers if not _late(o)]
         asked = (_asked(observer, rollout, settings.timeout) for observer in early)
         found = dict(zip([o.name for o in early], await asyncio.gather(*asked), strict=True))
+        # After observing: closing tokens are ours, and no answer to the last move of the policy.
+        numbers = 1 + sum(len(entries(verdict)) for row in found.values() for verdict in row)
+        late = len(layout.names) - len(early)
+        numbers += 1 if layout.score is not None and late == 1 else late * MOST_ENTRIES
+        self._close(output, numbers, kl_in_reward=settings.kl_in_reward)
         kind: Any = type(output)
         made = _credited(kind)(**{name: getattr(output, name) for name in output.model_fields_set})
         mask = np.asarray(output.response_mask, bool)
         made._carry = _Carry(settings=settings, layout=layout, rollout=rollout, mask=mask, early=found)
         return made
 
-    def _close(self, output: Any, layout: Layout, *, kl_in_reward: bool) -> None:
-        """Tokens outside the loss behind a response that has too few to carry its verdicts."""
+    def _close(self, output: Any, numbers: int, *, kl_in_reward: bool) -> None:
+        """Tokens outside the loss behind a response that has too few to carry so many numbers."""
         mask = np.asarray(output.response_mask, bool)
-        size = layout.size(Turns.from_mask(mask).turn_lengths.size)
-        short = size - carriers(mask, kl_in_reward=kl_in_reward).size
+        short = numbers - carriers(mask, kl_in_reward=kl_in_reward).size
         if short <= 0:
             return
         end = self.tokenizer.pad_token_id
@@ -181,13 +192,7 @@ def _dense(carry: _Carry, score: float, info: Mapping[str, Any]) -> list[float]:
 def _checked(observer: Reward, found: Observed) -> list[Verdict]:
     (row,) = found[observer.name]
     cells = row if isinstance(row, list) else [row]
-    return [_failed(observer, v.error) if isinstance(v, Failed) else _fitting(observer, v) for v in cells]
-
-
-def _fitting(observer: Reward, verdict: Verdict) -> Verdict:
-    if isinstance(verdict, Scored) and abs(verdict.value) >= LARGEST_VALUE:
-        return _failed(observer, f"{verdict.value:g} does not fit: the scores carry less than {LARGEST_VALUE:g}")
-    return verdict
+    return [_failed(observer, v.error) if isinstance(v, Failed) else v for v in cells]
 
 
 def _failed(observer: Reward, error: str) -> Failed:

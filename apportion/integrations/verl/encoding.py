@@ -3,8 +3,9 @@
     score      an ordinary number on the last token that the policy wrote: what veRL logs and its own estimators see
     verdicts   numbers below 2^-79 on other tokens, in order: a header, then the verdicts of each observer of the recipe
 
-    2^-126 .. 2^-125     codes: zero, absent, failed, "the score", unrecorded; negative = a header for the observers
+    2^-126 .. 2^-125     codes: zero, absent, failed, "the score", unrecorded, wide; negative = a header that names all
     2^-124 .. 2^-80      value * 2^-100, for 6e-8 <= |value| < 1e6, to the 24 bits of a float32; less counts as zero
+    wide, and four       a float64 of a million or more, in pieces of 16 bits: names of states are such numbers
 
 A sum over the row is the score, to 1e-23, and finite. KL in the reward is subtracted where the policy wrote, and would
 drown the small numbers there: with it they stand on the other tokens only, and the loop adds closing tokens outside the
@@ -15,9 +16,12 @@ A plain reward function has no more than the score: a missing verdict is then th
 
 from __future__ import annotations
 
+import math
+import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -34,13 +38,14 @@ from apportion.verdicts import Abstained, Failed, Scored, Verdict
 __all__ = [
     "ABSENT",
     "FAILED",
-    "LARGEST_VALUE",
+    "MOST_ENTRIES",
     "UNRECORDED",
     "Carried",
     "Layout",
     "carriers",
     "decode",
     "encode",
+    "entries",
     "is_marker",
 ]
 
@@ -49,9 +54,11 @@ Carried: TypeAlias = list[list[Verdict]] | Verdict | None
 
 _CODE = 2.0**-126
 _SCALE = 2.0**-100
-_SMALLEST, LARGEST_VALUE = 2.0**-24, 2.0**20
+_SMALLEST, _LARGEST = 2.0**-24, 2.0**20
 _BELOW = 2.0**-79
-ZERO, ABSENT, FAILED, SCORE, _UNRECORDED = (_CODE * (1 + i / 8) for i in range(5))
+ZERO, ABSENT, FAILED, SCORE, _UNRECORDED, _WIDE = (_CODE * (1 + i / 8) for i in range(6))
+_PIECES = (48, 32, 16, 0)
+MOST_ENTRIES = 1 + len(_PIECES)
 
 # An abstention because nothing of what the observer reads was recorded: from every rollout it is a wrong name.
 UNRECORDED = Abstained("the rollout records nothing of what this reads")
@@ -96,11 +103,6 @@ class Layout:
         text = ";".join(f"{name}:{level.name}" for name, level in zip(self.names, self.levels, strict=True))
         return -_CODE * (1 + (zlib.crc32(text.encode()) % 2**23) / 2**23)
 
-    def size(self, turns: int) -> int:
-        """How many small numbers a row of so many turns has."""
-        per_turn = sum(level is Level.TURN for level in self.levels)
-        return 1 + len(self.levels) - per_turn + per_turn * turns
-
 
 def is_marker(score: float) -> bool:
     """Whether a score stands for a missing verdict.
@@ -139,7 +141,7 @@ def encode(
         kl_in_reward: whether KL is subtracted from what the policy's tokens carry.
 
     Raises:
-        InvalidArgument: too few tokens to carry the verdicts, or a value of LARGEST_VALUE and more.
+        InvalidArgument: too few tokens to carry the verdicts.
 
     Example:
         >>> layout = Layout(names=("outcome", "paid"), levels=(Level.TRAJECTORY, Level.TURN), score=0)
@@ -149,29 +151,32 @@ def encode(
         >>> made[mask].tolist(), float(made.sum())
         ([0.0, 1.0], 1.0)
     """
-    entries = [layout.header]
+    numbers = [layout.header]
     for i, row in enumerate(rows):
-        entries += [_entry(verdict, is_score=i == layout.score) for verdict in row]
+        for verdict in row:
+            numbers += [SCORE] if i == layout.score and isinstance(verdict, Scored) else entries(verdict)
     where = carriers(mask, kl_in_reward=kl_in_reward)
-    if len(entries) > len(where):
-        raise InvalidArgument("mask", int(mask.size), f"{len(entries) - len(where)} more tokens to carry verdicts")
+    if len(numbers) > len(where):
+        raise InvalidArgument("mask", int(mask.size), f"{len(numbers) - len(where)} more tokens to carry verdicts")
     made = np.zeros(mask.size, np.float32)
-    made[where[: len(entries)]] = entries
+    made[where[: len(numbers)]] = numbers
     if mask.any():
-        made[np.flatnonzero(mask)[-1]] = score
+        made[np.flatnonzero(mask)[-1]] = 0.0 if abs(score) < _BELOW else score
     return made
 
 
-def _entry(verdict: Verdict, *, is_score: bool) -> float:
+def entries(verdict: Verdict) -> list[float]:
+    """The small numbers of a verdict: one, or `MOST_ENTRIES` for a value of a million or more."""
     if isinstance(verdict, Abstained):
-        return _UNRECORDED if verdict == UNRECORDED else ABSENT
+        return [_UNRECORDED if verdict == UNRECORDED else ABSENT]
     if isinstance(verdict, Failed):
-        return FAILED
-    if is_score:
-        return SCORE
-    if abs(verdict.value) >= LARGEST_VALUE:
-        raise InvalidArgument("value", verdict.value, f"a verdict below {LARGEST_VALUE:g}")
-    return ZERO if abs(verdict.value) < _SMALLEST else verdict.value * _SCALE
+        return [FAILED]
+    if abs(verdict.value) < _SMALLEST:
+        return [ZERO]
+    if abs(verdict.value) < _LARGEST:
+        return [verdict.value * _SCALE]
+    (bits,) = struct.unpack("<Q", struct.pack("<d", verdict.value))
+    return [_WIDE, *(((bits >> shift) % 2**16 + 1) * _SCALE for shift in _PIECES)]
 
 
 def decode(layout: Layout, rewards: Tensor, batch: Batch) -> tuple[list[float], list[Carried]]:
@@ -197,21 +202,22 @@ def decode(layout: Layout, rewards: Tensor, batch: Batch) -> tuple[list[float], 
     small = (rewards != 0) & (rewards.abs() < _BELOW)
     score = torch.where(small, 0.0, rewards).to(torch.float64).sum(1).tolist()
     ends = torch.cumsum(small.sum(1), 0).tolist()
-    entries = rewards[small].to(torch.float64).tolist()
+    numbers = rewards[small].to(torch.float64).tolist()
     turns = batch.turns.tolist()
     carried: list[Carried] = []
     strange: list[int] = []
     changed: list[int] = []
     for i, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        row = entries[start:end]
+        row = numbers[start:end]
         if not row:
             carried.append(None)
         elif len(row) == 1 and is_marker(row[0]):
-            carried.append(_verdict(row[0], score[i]))
+            carried.append(_verdict(row, score[i]))
         else:
+            made = _split(layout, row[1:], turns[i], score[i])
             strange += [i] if row[0] != layout.header else []
-            changed += [i] if len(row) != layout.size(turns[i]) else []
-            carried.append(_split(layout, row[1:], turns[i], score[i]))
+            changed += [i] if made is None else []
+            carried.append(made)
     if strange:
         expected = f"verdicts of {', '.join(layout.names)}; {_rows(strange)} carry those of another recipe"
         raise InvalidArgument("token_level_rewards", "another header", expected)
@@ -224,23 +230,35 @@ def decode(layout: Layout, rewards: Tensor, batch: Batch) -> tuple[list[float], 
     return score, carried
 
 
-def _split(layout: Layout, row: Sequence[float], turns: int, score: float) -> list[list[Verdict]]:
-    made, at = [], 0
-    for level in layout.levels:
-        length = turns if level is Level.TURN else 1
-        made.append([_verdict(entry, score) for entry in row[at : at + length]])
-        at += length
-    return made
+def _split(layout: Layout, row: Sequence[float], turns: int, score: float) -> list[list[Verdict]] | None:
+    """The verdicts of each observer; None when these are not exactly as many as there are numbers."""
+    verdicts: list[Verdict] = []
+    at = 0
+    while at < len(row):
+        verdicts.append(_verdict(row[at : at + MOST_ENTRIES], score))
+        at += MOST_ENTRIES if row[at] == _WIDE else 1
+    lengths = [turns if level is Level.TURN else 1 for level in layout.levels]
+    if len(verdicts) != sum(lengths) or at != len(row):
+        return None
+    rest = iter(verdicts)
+    return [list(islice(rest, length)) for length in lengths]
 
 
-def _verdict(entry: float, score: float) -> Verdict:
-    if entry == ABSENT:
+def _verdict(numbers: Sequence[float], score: float) -> Verdict:
+    """The verdict that starts with the first of these."""
+    first = numbers[0]
+    if first == ABSENT:
         return Abstained("said where the rollout was scored")
-    if entry == _UNRECORDED:
+    if first == _UNRECORDED:
         return UNRECORDED
-    if entry == FAILED:
+    if first == FAILED:
         return Failed("said where the rollout was scored: see the log of its worker")
-    return Scored(score if entry == SCORE else 0.0 if entry == ZERO else entry / _SCALE)
+    if first != _WIDE:
+        return Scored(score if first == SCORE else 0.0 if first == ZERO else first / _SCALE)
+    pieces = [int(number / _SCALE) - 1 for number in numbers[1:]]
+    bits = sum(piece << shift for piece, shift in zip(pieces, _PIECES, strict=False))
+    (value,) = struct.unpack("<d", struct.pack("<Q", bits % 2**64))
+    return Scored(value) if math.isfinite(value) else Failed("a number that was cut off on the way")
 
 
 def _rows(which: Sequence[int]) -> str:

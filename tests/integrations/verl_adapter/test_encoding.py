@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
-from apportion.integrations.verl.encoding import ABSENT, FAILED, Layout, carriers, decode, encode, is_marker
+from apportion.integrations.verl.encoding import ABSENT, FAILED, Layout, carriers, decode, encode, entries, is_marker
 from apportion.rollouts import Level
 from apportion.verdicts import Abstained, Failed, Scored, Verdict
 
@@ -18,7 +18,9 @@ TURN, TRAJECTORY = Level.TURN, Level.TRAJECTORY
 LAYOUT = Layout(names=("outcome", "start", "paid", "broken"), levels=(TRAJECTORY, TRAJECTORY, TURN, TURN), score=0)
 
 values = st.one_of(
-    st.sampled_from([0.0, 1.0, -1.0, 2.0**-24, 1e6]), st.floats(-(2.0**20) + 1, 2.0**20 - 1, allow_nan=False, width=32)
+    st.sampled_from([0.0, 1.0, -1.0, 2.0**-24, 1e6, 2.0**20, -1e150]),
+    st.integers(2**20, 2**52).map(float),
+    st.floats(-(2.0**20) + 1, 2.0**20 - 1, allow_nan=False, width=32),
 )
 verdicts = st.one_of(st.just(Abstained("-")), st.just(Failed("-")), values.map(Scored))
 
@@ -26,6 +28,8 @@ verdicts = st.one_of(st.just(Abstained("-")), st.just(Failed("-")), values.map(S
 def same(read: Verdict, written: Verdict) -> bool:
     if not isinstance(written, Scored) or not isinstance(read, Scored):
         return type(read) is type(written)
+    if abs(written.value) >= 2**20:
+        return read.value == written.value
     return abs(read.value - written.value) <= max(2.0**-24, 1e-7 * abs(written.value))
 
 
@@ -39,7 +43,8 @@ def test_verdicts_survive_the_trip(data: st.DataObject, kl: bool, score: float) 
     outcome = rows[0][0]
     shown = score if isinstance(outcome, Scored) else 0.0
     rows[0] = [Scored(score)] if isinstance(outcome, Scored) else [outcome]
-    closing = max(0, LAYOUT.size(len(turns)) - carriers(mask, kl_in_reward=kl).size)
+    size = 1 + sum(len(entries(v)) for row in rows for v in row)
+    closing = max(0, size - carriers(mask, kl_in_reward=kl).size)
     mask = np.concatenate([mask, np.zeros(closing, bool)])
     dense = torch.from_numpy(encode(LAYOUT, rows, score=shown, mask=mask, kl_in_reward=kl))
     assert dense.dtype == torch.float32
@@ -92,7 +97,7 @@ def test_a_mask_that_changed_is_refused() -> None:
         decode(layout, torch.from_numpy(dense)[None], Batch.from_mask(split, ["q"]))
 
 
-def test_too_few_tokens_and_too_large_values_are_refused() -> None:
+def test_too_few_tokens_are_refused() -> None:
     layout = Layout(names=("outcome", "paid"), levels=(TRAJECTORY, TURN), score=0)
     with pytest.raises(InvalidArgument, match="2 more tokens to carry verdicts"):
         encode(
@@ -102,8 +107,6 @@ def test_too_few_tokens_and_too_large_values_are_refused() -> None:
             mask=np.array([True, True, False]),
             kl_in_reward=True,
         )
-    with pytest.raises(InvalidArgument, match="a verdict below"):
-        encode(layout, [[Scored(1.0)], [Scored(2e6)]], score=1.0, mask=np.ones(8, bool), kl_in_reward=False)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from apportion.advantages import padded_advantages, rloo
 from apportion.errors import InvalidArgument, MissingInput, ObserverFailing
-from apportion.integrations.verl.encoding import ABSENT, FAILED, UNRECORDED, Layout, carriers, encode
+from apportion.integrations.verl.encoding import ABSENT, FAILED, UNRECORDED, Layout, carriers, encode, entries
 from apportion.integrations.verl.estimator import estimate
 from apportion.recipes import load
 from apportion.rollouts import Level
@@ -59,9 +59,8 @@ def at_last(outcomes: Sequence[float], mask: Tensor = MASK) -> Tensor:
 def encoded(recipe: Any, rows: Sequence[Sequence[list[Verdict]]], mask: Tensor, *, kl: bool = False) -> Tensor:
     """Rows as `CreditLoop` writes them; `rows[i][o]` are the verdicts of observer o."""
     layout = Layout.of(recipe.observers)
-    short = max(
-        layout.size(len(row[-1])) - carriers(mask[i].numpy() != 0, kl_in_reward=kl).size for i, row in enumerate(rows)
-    )
+    sizes = [1 + sum(len(entries(verdict)) for cells in row for verdict in cells) for row in rows]
+    short = max(n - carriers(mask[i].numpy() != 0, kl_in_reward=kl).size for i, n in enumerate(sizes))
     wide = np.pad(mask.numpy() != 0, ((0, 0), (0, max(short, 0))))
     made = []
     for i, row in enumerate(rows):
