@@ -39,7 +39,8 @@ def bilevel_gae(
 
     Returns:
         Token-level advantages; A_t + V_t are the critic's targets. With one turn and discounts and lambdas of 1 it is
-        `gae`. Trajectories without any known reward are ABSENT.
+        `gae`. Trajectories without any known reward are ABSENT, and so are the tokens of a turn whose own advantage is
+        not known: V at its end, or at that of the next turn, is missing.
 
     Raises:
         InvalidArgument: signals that do not fit, text-only rollouts, or a discount or lambda outside [0, 1].
@@ -60,4 +61,6 @@ def bilevel_gae(
     advantage = gae(reward, turns, discount=turn_discount, lam=turn_lam)
     target = advantage + turns.before.masked(advantage.known).neutral()
     inside = critic_values(values, Signal.zeros(values.batch, Level.TURN, name="value"))
-    return td(inside, reward=on_last_token(target), discount=discount, lam=lam, n_step=None, within=Level.TURN)
+    credit = td(inside, reward=on_last_token(target), discount=discount, lam=lam, n_step=None, within=Level.TURN)
+    # A turn without a return is not one with the return 0.
+    return credit.masked(values.batch.spread(target.known, Level.TURN, Level.TOKEN))

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from apportion.advantages.leave_out import squares_without
 from apportion.advantages.order import lower_median
+from apportion.advantages.place import wrote
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
 from apportion.signal import Signal
@@ -106,7 +107,7 @@ def group_statistics(
     if not tol >= 0:
         raise InvalidArgument("constant_tol", constant_tol, "a number >= 0")
     number, n = _key(x, key)
-    known = x.known & _wrote(x)
+    known = x.known & wrote(x.batch) if x.level == Level.TURN else x.known
     weight = torch.where(known, _weights(x, known, unit), 0.0)
 
     def total(values: Tensor) -> Tensor:
@@ -295,13 +296,6 @@ def _virtual(given: Tensor, n: int, x: Signal) -> Tensor:
     if counts.shape != (n,) or not bool(((counts >= 0) & torch.isfinite(counts)).all()):
         raise InvalidArgument("virtual", given.tolist(), f"{n} numbers >= 0, one per group")
     return counts
-
-
-def _wrote(x: Signal) -> Tensor:
-    """bool[n]: False for turns without a token of the policy."""
-    if x.level == Level.TURN and x.batch.has_tokens:
-        return x.batch.lengths(Level.TOKEN, Level.TURN) > 0
-    return torch.ones_like(x.known)
 
 
 def _weights(x: Signal, known: Tensor, unit: Unit) -> Tensor:

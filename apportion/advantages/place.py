@@ -6,12 +6,23 @@ import torch
 from torch import Tensor
 
 from apportion import segments
+from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.rollouts import Level
 from apportion.signal import Signal, Term
 from apportion.verdicts import Presence
 
-__all__ = ["on_last_token", "on_last_turn"]
+__all__ = ["on_last_token", "on_last_turn", "wrote"]
+
+
+def wrote(batch: Batch) -> Tensor:
+    """bool[K]: the turns in which the policy wrote something; all of them in text-only rollouts.
+
+    Example:
+        >>> wrote(Batch.of(groups=["q"], turns=[3], tokens=[2, 0, 1])).tolist()
+        [True, False, True]
+    """
+    return torch.ones_like(batch.gaps, dtype=torch.bool) if batch.tokens is None else batch.tokens > 0
 
 
 def on_last_token(x: Signal) -> Signal:
@@ -84,8 +95,7 @@ def on_last_turn(x: Signal) -> Signal:
     if x.level != Level.TRAJECTORY:
         raise InvalidArgument("x", x.level.name, "a signal per TRAJECTORY")
     b = x.batch
-    wrote = torch.ones_like(b.gaps) if b.tokens is None else (b.tokens > 0).to(torch.int64)
-    at = torch.arange(1, wrote.numel() + 1, device=b.device) * wrote
+    at = torch.arange(1, b.gaps.numel() + 1, device=b.device) * wrote(b)
     last = segments.pool(at, b.turns, "max")
-    share = x.values.new_zeros(wrote.numel()).index_fill(0, last[last > 0] - 1, 1.0)
+    share = x.values.new_zeros(b.gaps.numel()).index_fill(0, last[last > 0] - 1, 1.0)
     return x.scaled(share, Level.TURN)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 import torch
 
 from apportion.advantages.group_stat import group_stat
-from apportion.advantages.keys import step_index
+from apportion.advantages.place import wrote
 from apportion.advantages.return_to_go import return_to_go
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
@@ -68,7 +68,8 @@ def groundedprm(
             raise InvalidArgument(name, weight, "a finite number")
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
-        solved, verified = signals["outcome"], signals["verdict"]
+        # A turn in which the policy wrote nothing is no step of its.
+        solved, verified = signals["outcome"], signals["verdict"].masked(wrote(batch))
         if form == "steps":
             steps = return_to_go(group_stat(verified, ddof=1, eps=eps)) * step_weight
             return group_stat(solved, ddof=1, eps=eps).spread(Level.TURN) * outcome_weight + steps
@@ -97,8 +98,7 @@ def groundedprm(
 def _path_value(solved: Signal, verified: Signal, step_weight: float, outcome_weight: float) -> Signal:
     """U of the path from every turn on."""
     batch = solved.batch
-    turns = batch.turns[batch.owner(Level.TURN, Level.TRAJECTORY)]
-    between = (turns - 1 - step_index(batch)).to(torch.float64)
+    between = (batch.scan(wrote(batch).to(torch.float64), Level.TURN) - 1.0).clamp_min(0.0)
     # Seen from any turn before it, step j has weight N - j = steps between it and the last turn: one scan does all.
     ahead = return_to_go(verified.neutral().scaled(between, Level.TURN))
     one = Signal.of(batch, Level.TRAJECTORY, [1.0] * len(batch), name="outcome")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from apportion import advantages as adv
 from apportion.advantages.keys import step_index
+from apportion.advantages.place import wrote
 from apportion.advantages.return_to_go import return_to_go
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
@@ -71,7 +72,8 @@ def pure(
         raise InvalidArgument("temperature", temperature, "a positive number")
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
-        scored = signals["score"].neutral()
+        # A turn in which the policy wrote nothing is no step of its.
+        scored = signals["score"].neutral().masked(wrote(batch))
         ahead = return_to_go(scored, form=form, temperature=temperature)
         whole = ahead.masked(step_index(batch) == 0).pool(Level.TRAJECTORY, "sum")
         length = batch.lengths(Level.TOKEN, Level.TURN) if baseline == "token" else scored.known

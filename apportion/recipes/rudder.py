@@ -9,7 +9,7 @@ import torch
 
 from apportion import advantages as adv
 from apportion.advantages.modulate_weights import tokens_that_count
-from apportion.advantages.place import on_last_turn
+from apportion.advantages.place import on_last_turn, wrote
 from apportion.advantages.td import td
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
@@ -76,8 +76,7 @@ def rudder(
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
         scored, values = signals["outcome"].neutral(), states.of(signals)
         base, moves = adv.grpo(scored, dialect=dialect), td(values)
-        written = batch.gaps.new_ones(moves.values.numel()) if batch.tokens is None else batch.tokens
-        holes = batch.pool(((written > 0) & ~moves.known).to(torch.float64), Level.TURN, Level.TRAJECTORY, "sum")
+        holes = batch.pool((wrote(batch) & ~moves.known).to(torch.float64), Level.TURN, Level.TRAJECTORY, "sum")
         predicted = values.after.pool(Level.TRAJECTORY, "last").neutral()
         usable = scored.known & predicted.known & (holes == 0)
         gap = scored.masked(usable) - predicted.masked(usable).named("prediction")
@@ -110,6 +109,6 @@ def rudder(
 
 
 def _in_parts(x: Signal) -> Signal:
-    wrote = (tokens_that_count(x.batch, Level.TURN) > 0).to(torch.float64)
-    number = x.batch.pool(wrote, Level.TURN, Level.TRAJECTORY, "sum").clamp_min(1.0)
-    return x.scaled(wrote / x.batch.spread(number, Level.TRAJECTORY, Level.TURN), Level.TURN)
+    counts = (tokens_that_count(x.batch, Level.TURN) > 0).to(torch.float64)
+    number = x.batch.pool(counts, Level.TURN, Level.TRAJECTORY, "sum").clamp_min(1.0)
+    return x.scaled(counts / x.batch.spread(number, Level.TRAJECTORY, Level.TURN), Level.TURN)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 
 from apportion.advantages.group_stat import group_stat
-from apportion.advantages.place import on_last_turn
+from apportion.advantages.place import on_last_turn, wrote
 from apportion.advantages.return_to_go import return_to_go
 from apportion.advantages.td import td
 from apportion.batch import Batch
@@ -64,7 +64,8 @@ def siop(
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
         q = signals[trust.name].named("reliability")
-        answered, several = q.known & (q.values > 0), batch.turns > 1
+        answered = q.known & (q.values > 0)
+        several = batch.pool(wrote(batch).to(torch.int64), Level.TURN, Level.TRAJECTORY, "sum") > 1
         gain = td(states.of(signals)).neutral()
         gain = gain.masked(batch.spread(answered & several, Level.TRAJECTORY, Level.TURN))
         final = on_last_turn(Signal.of(batch, Level.TRAJECTORY, [1.0] * len(batch), name="last")).values > 0

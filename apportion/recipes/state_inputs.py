@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from apportion import segments
+from apportion.advantages.place import wrote
 from apportion.advantages.states import StateValues, state_values
 from apportion.batch import STATUSES
 from apportion.recipes.files import defined_in
@@ -85,19 +86,19 @@ def by_policy(values: StateValues) -> StateValues:
         ([0.25, 0.0, 0.75], [True, False, True])
     """
     before, after = values.before, values.after
-    tokens, turns = after.batch.tokens, after.batch.turns
-    if tokens is None or bool((tokens > 0).all()):
+    turns, written = after.batch.turns, wrote(after.batch)
+    if bool(written.all()):
         return values
-    wrote, size = tokens > 0, tokens.numel()
-    at = torch.arange(size, device=tokens.device)
-    own = torch.where(wrote, at, size)
+    size = written.numel()
+    at = torch.arange(size, device=turns.device)
+    own = torch.where(written, at, size)
     later = torch.cat((own[1:], own.new_tensor([size])))
     following = torch.cummin(later.flip(0), 0).values.flip(0)
     last = (torch.cumsum(turns, 0) - 1)[segments.owners(turns)]
     until = torch.minimum(following - 1, last)
     moved = replace(after, values=after.values[until], presence=after.presence[until])
     name = next(iter(after.terms), "potential")
-    return StateValues(before=before.masked(wrote), after=moved.named(name).masked(wrote))
+    return StateValues(before=before.masked(written), after=moved.named(name).masked(written))
 
 
 def _ended(values: StateValues, end: End) -> StateValues:
@@ -129,9 +130,8 @@ def carried(values: StateValues, steps: Tensor) -> StateValues:
         >>> carried(v, torch.tensor([True, False, True])).before.values.tolist()
         [0.0, 0.0, 0.5]
     """
-    lengths, tokens = values.after.batch.turns, values.after.batch.tokens
-    wrote = torch.ones_like(steps) if tokens is None else tokens > 0
-    steps = steps & wrote
+    lengths, written = values.after.batch.turns, wrote(values.after.batch)
+    steps = steps & written
     before, after = values.before, values.after.masked(steps)
     at = torch.arange(1, steps.numel() + 1, device=steps.device)
     reached = torch.cummax(torch.where(steps, at, 0), 0).values if steps.numel() else at
@@ -139,7 +139,7 @@ def carried(values: StateValues, steps: Tensor) -> StateValues:
     owner = segments.owners(lengths)
     inside = previous > segments.starts(lengths)[owner]
     # The first step starts where the policy does: what comes before that is part of the prompt.
-    first = segments.pool(torch.where(wrote, at, steps.numel()), lengths, "min")[owner] - 1
+    first = segments.pool(torch.where(written, at, steps.numel()), lengths, "min")[owner] - 1
     pick = torch.where(inside, previous - 1, first)
 
     def move(start: Tensor, end: Tensor) -> Tensor:

@@ -91,9 +91,11 @@ def ui_s1(
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
         scored, match = signals["score"], signals["matched"]
         returns = return_to_go(scored, discount=discount, stop=~(match.known & (match.values > 0)))
+        # What follows a step without a score is not that step's return.
+        returns = returns.masked(scored.known)
         steps = relative(returns, key=within_group(batch, Level.TURN, step_index(batch)))
         whole = scored if episode == "score" else signals["outcome"].spread(Level.TURN)
-        return relative(whole, unit=pooled) * episode_weight + steps.masked(scored.known) * step_weight
+        return relative(whole, unit=pooled) * episode_weight + steps * step_weight
 
     observers: list[Reward] = [step_reward(column=score, name="score"), turn_column(matched, name="matched", how=_HOW)]
     if episode == "outcome":

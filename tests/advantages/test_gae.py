@@ -288,3 +288,12 @@ def test_bad_choices_are_named() -> None:
         turn_values(v, last_values(v.batch), read="middle")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match=r"values=.*TOKEN"):
         bilevel_gae(outcome(v, 1.0), v.pool(Level.TURN), last_values(v.batch))
+
+
+def test_bi_level_a_turn_without_a_return_is_not_one_with_the_return_0() -> None:
+    """The last value of turn 2 is missing: neither turn 1, which ends in it, nor turn 2 has a return."""
+    b = Batch.of(groups=["q"], turns=[3], tokens=[2, 2, 1])
+    v = Signal.of(b, Level.TOKEN, [0.3, 0.4, 0.5, None, 0.25], name="value")
+    made = bilevel_gae(outcome(v, 1.0), v, last_values(b))
+    assert made.known.tolist() == [False] * 4 + [True]
+    assert made.values.tolist() == [0.0] * 4 + [0.75]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from apportion.advantages import grpo
@@ -65,3 +67,16 @@ def test_what_is_missing_or_wrong_is_said() -> None:
         groundedprm().score([rollout("a", [{}], reward=1.0)])
     with pytest.raises(InvalidArgument, match="form"):
         groundedprm(form="tree")  # type: ignore[arg-type]
+
+
+def test_a_verdict_on_a_turn_in_which_the_policy_wrote_nothing_says_nothing() -> None:
+    other = rollout("2", by("step_verdict", [-1, 1]), tokens=[1, 1], reward=0.0)
+
+    def made(form: Literal["steps", "value"], verdicts: list[int], tokens: list[int]) -> list[float]:
+        first = rollout("1", by("step_verdict", verdicts), tokens=tokens, reward=1.0)
+        return advantages(groundedprm(form=form), [first, other])
+
+    for form in ("steps", "value"):
+        expected = made(form, [1, -1], [1, 1])
+        for noise in (1, -1):
+            assert made(form, [noise, 1, noise, -1, noise], [0, 1, 0, 1, 0]) == pytest.approx(expected)

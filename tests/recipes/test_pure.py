@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import pytest
 
@@ -70,3 +71,14 @@ def test_what_is_missing_or_wrong_is_said() -> None:
         pure().score([scored("1", 0.9), scored("2", 0.1)])
     with pytest.raises(InvalidArgument, match="temperature"):
         pure(temperature=0.0)
+
+
+def test_a_score_of_a_turn_in_which_the_policy_wrote_nothing_is_no_step() -> None:
+    other = rollout("2", by("step_score", [0.2, 0.4]), tokens=[1, 1], reward=0.0)
+
+    def made(baseline: Literal["token", "turn"], scores: list[float | None]) -> list[float]:
+        first = rollout("1", by("step_score", scores), tokens=[1, 0, 1], reward=1.0)
+        return advantages(pure(baseline=baseline), [first, other])
+
+    for baseline in ("token", "turn"):
+        assert made(baseline, [0.5, -1.0, 0.1]) == pytest.approx(made(baseline, [0.5, None, 0.1]))

@@ -78,3 +78,12 @@ def test_what_is_missing_or_wrong_is_said() -> None:
         siop().score([rollout("a", [{}])])
     with pytest.raises(InvalidArgument, match="discount"):
         siop(discount=1.5)
+
+
+def test_a_second_turn_in_which_the_policy_wrote_nothing_is_no_turn() -> None:
+    """A rollout of one turn has (1 - lambda) q alone: 0.5 and 0.25, so plus and minus one standard deviation."""
+    answered = rollout(
+        "1", by("cluster_support", [-1.0, -9.0]), tokens=[2, 0], reliability=1.0, cluster_support_start=0.0
+    )
+    other = rollout("2", by("cluster_support", [-1.0]), tokens=[1], reliability=0.5, cluster_support_start=0.0)
+    assert advantages(siop(), [answered, other]) == pytest.approx([0.5**0.5, 0.5**0.5, -(0.5**0.5)])

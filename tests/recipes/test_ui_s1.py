@@ -10,9 +10,9 @@ from apportion.rollouts import Trajectory
 from tests.recipes.builders import advantages, rollout
 
 
-def steps(name: str, scores: list[float], matched: list[int | None], *, reward: float = 0.0) -> Trajectory:
+def steps(name: str, scores: list[float | None], matched: list[int | None], *, reward: float = 0.0) -> Trajectory:
     pairs = zip(scores, matched, strict=True)
-    rows: list[dict[str, float]] = [{"score": s} if m is None else {"score": s, "matched": m} for s, m in pairs]
+    rows: list[dict[str, float | None]] = [{"score": s} if m is None else {"score": s, "matched": m} for s, m in pairs]
     return rollout(name, rows, reward=reward)
 
 
@@ -61,3 +61,11 @@ def test_what_is_missing_or_wrong_is_said() -> None:
         ui_s1().score([rollout("a", [{"score": 1}])])
     with pytest.raises(InvalidArgument, match="episode"):
         ui_s1(episode="sum")  # type: ignore[arg-type]
+
+
+def test_a_step_without_a_score_is_in_no_statistic() -> None:
+    """At place 0 the second rollout is alone, whatever follows the first one's step of unknown score."""
+    made = advantages(
+        ui_s1(mode="mean", episode_weight=0.0), [steps("1", [None, 1], [1, 1]), steps("2", [1, 1], [1, 1])]
+    )
+    assert made == [0.0] * 4
