@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -31,9 +32,14 @@ ROLLOUTS = [acted([EDIT], [READ], [EDIT, broken_call()]), acted([READ])]
 
 
 def uses(*observers: Any, rollouts: Any = ROLLOUTS) -> list[RuleUse]:
-    made = RulesInUse(observers)
-    made.add(rollouts[:1])
-    made.add(rollouts[1:])
+    """What was found one after another; apart, and put together as JSON, it is the same."""
+    made, merged = RulesInUse(observers), RulesInUse(observers)
+    for part in (rollouts[:1], rollouts[1:]):
+        alone = RulesInUse(observers)
+        for one in (made, alone):
+            one.add(part)
+        merged.include(json.loads(json.dumps(alone.summary())))
+    assert merged.uses() == made.uses()
     return made.uses()
 
 

@@ -1,5 +1,6 @@
 """Sums that stream: the same numbers as all at once."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -105,3 +106,19 @@ def test_a_term_that_appears_later_counts_as_zero_before() -> None:
     assert totals.terms()["b"].mean == 0.5
     assert totals.terms()["b"].std == 0.5
     assert totals.advantage().mean == 2.5
+
+
+def test_summaries_merge_to_the_last_bit() -> None:
+    parts = [
+        credit("q", [Scored(1.0), Scored(0.1)], [Scored(0.3), Abstained("no path")]),
+        credit("p", [Scored(0.7), Failed("outage"), Scored(0.2)], [Scored(-1.0)] * 3),
+        credit("dead", [Failed("outage")], [Failed("outage")]),
+    ]
+    together, merged = Totals(), Totals()
+    for part in parts:
+        together.add(part)
+        alone = Totals()
+        alone.add(part)
+        merged.include(json.loads(json.dumps(alone.summary())))
+    assert merged.summary() == together.summary()
+    assert merged.terms() == together.terms()
