@@ -2,6 +2,7 @@
 
     actions    tool calls and commands, as the policy wrote them
     files      rollout files: native JSONL and Parquet, message lists, replies with rewards, SWE-agent runs
+    ray        scoring in blocks by many workers, in runs that resume
     trl        per-token credit in GRPOTrainer, and rewards as its reward functions
     verl       recipes as advantage estimators, rewards as reward functions, turns in agent loops
 
