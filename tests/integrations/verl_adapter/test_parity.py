@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,14 @@ from apportion.recipes import load
 from apportion.rewards import observe
 from apportion.rollouts import Layout, Trajectory, Turn
 from tests.differential import needs
+from tests.integrations.verl_adapter.cpu_platform import tiny
 from tests.integrations.verl_adapter.playing import algorithm, computed, output, played
 
 needs.trainer("trl", extra="trl")
 
 RECIPES: dict[str, Mapping[str, Any]] = {
     "dr_grpo": {},
+    "gigpo": {},
     "grpo": {},
     "mt_grpo": {},
     "mt_grpo, each": {"turns": "each"},
@@ -36,6 +38,12 @@ RECIPES: dict[str, Mapping[str, Any]] = {
     "trace": {"column": "potential"},
 }
 WIDTH = 32
+WORDS = tiny.tokenizer()
+
+
+def decode(ids: Sequence[int]) -> str:
+    text: str = WORDS.decode(list(ids), skip_special_tokens=True)
+    return text
 
 
 def sessions() -> list[dict[str, Any]]:
@@ -73,8 +81,14 @@ def by_library(recipe: Any) -> Tensor:
         stops = np.cumsum(layout.turn_lengths + layout.gap_lengths)
         spans = zip(stops - layout.turn_lengths - layout.gap_lengths, stops, strict=True)
         turns = [
-            Turn(span=(int(a), int(b)), reward=reward, columns=columns)
-            for (a, b), reward, columns in zip(spans, one["paid"], one["facts"], strict=True)
+            Turn(
+                text=decode(one["ids"][a : a + size]),
+                observation=decode(one["ids"][a + size : b]),
+                span=(int(a), int(b)),
+                reward=reward,
+                columns=columns,
+            )
+            for (a, b), size, reward, columns in zip(spans, layout.turn_lengths, one["paid"], one["facts"], strict=True)
         ]
         rollouts.append(
             Trajectory(
@@ -115,7 +129,7 @@ def by_trl(recipe: Any) -> Tensor:
             ended=True,
             per_turn=Recorded(rewards=one["paid"], columns=one["facts"]),
         )
-        rollouts.append(to_trajectory(completion, step=0, decode=lambda part: " ".join(map(str, part))))
+        rollouts.append(to_trajectory(completion, step=0, decode=decode))
     everyone = gathered(rollouts, observe(recipe.observers, rollouts))
     credit, _ = recipe.assign(everyone.batch, everyone.verdicts)
     made: Tensor = credit.padded(width=WIDTH)
