@@ -110,7 +110,9 @@ class CreditLoop:
         numbers += 1 if layout.score is not None and late == 1 else late * MOST_ENTRIES
         self._close(output, numbers, kl_in_reward=settings.kl_in_reward)
         kind: Any = type(output)
-        made = _credited(kind)(**{name: getattr(output, name) for name in output.model_fields_set})
+        # A default dict that a loop filled does not count as set.
+        given = {*output.model_fields_set, "extra_fields"}
+        made = _credited(kind)(**{name: getattr(output, name) for name in given})
         mask = np.asarray(output.response_mask, bool)
         made._carry = _Carry(settings=settings, layout=layout, rollout=rollout, mask=mask, early=found)
         return made
@@ -143,7 +145,7 @@ def _credited(kind: Any) -> Any:
 
 def _late(observer: Reward) -> bool:
     """Outcomes are read off the score and what comes with it."""
-    return observer.level is Level.TRAJECTORY and getattr(observer, "role", "outcome") != "shaping"
+    return observer.level is Level.TRAJECTORY and getattr(observer, "role", "outcome") in ("outcome", "metric")
 
 
 async def _asked(observer: Reward, rollout: Trajectory, timeout: float | None) -> list[Verdict]:

@@ -200,6 +200,18 @@ def test_a_response_in_which_the_policy_wrote_nothing_travels() -> None:
     assert torch.allclose(made[1:, :4], offline([rollout("a", 1.0), rollout("b", 0.0)], "rlvp"), atol=1e-7)
 
 
+def test_fields_that_a_loop_fills_in_later_stay() -> None:
+    from tests.integrations.verl_adapter import playing
+
+    given = playing.loops.AgentLoopOutput(
+        prompt_ids=[5], response_ids=TWO[0], response_mask=TWO[1], metrics=playing.loops.AgentLoopMetrics()
+    )
+    given.extra_fields.update(turn_columns=COUNTS, min_global_steps=3)
+    made = played(given, algorithm("apportion_rlvp"), score=1.0)
+    assert made["extra_fields"]["min_global_steps"] == 3
+    assert len(made["extra_fields"]["apportion_turns"]) == 2
+
+
 def test_several_outputs_per_session_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="one AgentLoopOutput per session"):
         asyncio.run(Loop([output(*TWO)], algorithm("apportion_rloo")).run({}))
