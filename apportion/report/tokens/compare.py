@@ -8,6 +8,7 @@ Only `recorded` tokens were seen by the sampler. Nothing here encodes: the rows 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -29,8 +30,10 @@ _ANCHOR = 8
 # How far ahead they are looked for. A wider window is only tried after more tokens than the last one held had to be
 # skipped, so the work stays linear in the length of the rows.
 _WINDOWS = (64, 512, 4096, 32_768, 262_144)
-# Blocks up to this size are compared token by token, which costs the product of their lengths.
+# Blocks up to this size are compared token by token, unless more pairs of tokens than this are equal: what repeats
+# itself over and over costs the square of the pairs.
 _FINE = 256
+_PAIRS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +191,16 @@ def blocks(a: IntArray, b: IntArray) -> Iterator[Difference]:
 
 
 def refined(a: IntArray, b: IntArray, block: Difference) -> Iterator[Difference]:
-    """The differences inside a block, token by token; a large one stays as it is."""
+    """The differences inside a block, token by token; a large one, or one that repeats itself, stays as it is."""
     i, j = block.start, block.other_start
     if max(block.stop - i, block.other_stop - j) > _FINE:
         yield block
         return
     left, right = a[i : block.stop].tolist(), b[j : block.other_stop].tolist()
+    ours, theirs = Counter(left), Counter(right)
+    if sum(n * theirs[token] for token, n in ours.items()) > _PAIRS:
+        yield block
+        return
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
         if tag != "equal":
             yield Difference(i + i1, i + i2, j + j1, j + j2)

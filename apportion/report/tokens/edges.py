@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from apportion.report.tokens.compare import BoolArray
 from apportion.report.tokens.hits import Hit
 from apportion.report.tokens.view import Reply, View
 
@@ -21,6 +22,7 @@ def edges(view: View) -> Iterator[Hit]:
        1 1 |  1 1   1  | 1          on the opener; behind the end
     """
     ends = sorted(view.scaffold.end_ids)
+    scored = _scored_ends(view, ends)
     for reply in view.replies:
         early, behind = _early(view, reply), _behind(view, reply, ends)
         last = int(view.ids[reply.stop - 1])
@@ -34,8 +36,8 @@ def edges(view: View) -> Iterator[Hit]:
         if behind:
             yield _hit(view, "mask-behind-end", reply, reply.stop - behind, behind)
         if outside:
-            sampled = _was_scored(view, reply.stop)
-            yield _hit(view, "end-outside-mask" if sampled else "end-not-trained", reply, reply.stop, 1)
+            code = "end-outside-mask" if scored[reply.stop] else "end-not-trained"
+            yield _hit(view, code, reply, reply.stop, 1)
 
 
 def _hit(view: View, code: str, reply: Reply, index: int, tokens: int) -> Hit:
@@ -60,12 +62,14 @@ def _behind(view: View, reply: Reply, ends: list[int]) -> int:
     return reply.stop - reply.start - int(found[0]) - 1 if found.size else 0
 
 
-def _was_scored(view: View, index: int) -> bool:
-    """Whether the sampler left a log-probability on a token outside the mask, and on no observation."""
-    logps, at = view.trajectory.behaviour_logps, index - view.prompt
+def _scored_ends(view: View, ends: list[int]) -> BoolArray:
+    """bool[P + T]: the mask leaves the token out and the sampler scored it, as it scored no observation."""
+    found = np.zeros(view.ids.size, np.bool_)
+    logps = view.trajectory.behaviour_logps
     if logps is None:
-        return False
+        return found
     scored = np.isfinite(logps) & (logps != 0)
-    ends = np.isin(view.ids[view.prompt :], sorted(view.scaffold.end_ids))
-    rest = ~view.policy[view.prompt :] & ~ends
-    return bool(scored[at]) and not bool(scored[rest].any())
+    rest = ~view.policy[view.prompt :] & ~np.isin(view.ids[view.prompt :], ends)
+    if not bool(scored[rest].any()):
+        found[view.prompt :] = scored
+    return found

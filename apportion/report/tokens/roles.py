@@ -34,11 +34,12 @@ def roles(view: View) -> Iterator[Hit]:
 
 
 def _untrained(view: View) -> Iterator[Hit]:
+    ends = np.flatnonzero(np.isin(view.ids, list(view.scaffold.end_ids)) | (view.foreign >= 0))
+    trained = np.concatenate(([0], np.cumsum(view.policy)))
     for start in _opened(view):
-        rest = view.ids[start:]
-        stops = np.flatnonzero(np.isin(rest, list(view.scaffold.end_ids)) | (view.foreign[start:] >= 0))
-        stop = start + (int(stops[0]) if stops.size else rest.size)
-        if stop > start and not view.policy[start:stop].any():
+        k = int(np.searchsorted(ends, start))
+        stop = int(ends[k]) if k < ends.size else view.ids.size
+        if stop > start and trained[stop] == trained[start]:
             yield Hit(code="reply-outside-mask", index=start, recorded=view.around(start), tokens=stop - start)
 
 

@@ -31,7 +31,7 @@ def template_drift(view: View) -> Iterator[Hit]:
     other = view.rendering.tolist()
     for block in blocks(view.ids, view.rendering):
         for d, kind in _kinds(view, view.rendering, block):
-            reply = _reply(view, d)
+            reply = view.reply_at(d.start, d.stop)
             yield Hit(
                 code=f"template-{kind}",
                 turn=None if reply is None else reply.turn,
@@ -49,13 +49,13 @@ def _kinds(view: View, other: IntArray, block: Difference) -> Iterator[tuple[Dif
         new = {*cut} - {*view.ids[block.start : block.stop].tolist()}
         if new & view.scaffold.special:
             yield block, "special-token"
-        elif _reply(view, block) is None:
+        elif view.reply_at(block.start, block.stop) is None:
             yield block, "resplit"
         return
     for d in refined(view.ids, other, block):
         # What one row has behind the end of the other was never compared with anything.
         if d.start < view.ids.size and (d.other_start < other.size or d.stop < view.ids.size):
-            kind = _kind(view, d, other[d.other_start : d.other_stop].tolist(), _reply(view, d))
+            kind = _kind(view, d, other[d.other_start : d.other_stop].tolist(), view.reply_at(d.start, d.stop))
             if kind is not None:
                 yield d, kind
 
@@ -74,14 +74,6 @@ def _same_text(view: View, other: IntArray, block: Difference) -> list[int] | No
     return None
 
 
-def _reply(view: View, d: Difference) -> Reply | None:
-    """The reply that a difference falls into; what is inserted in front of its first token belongs to it."""
-    for reply in view.replies:
-        if d.start < reply.stop and max(d.stop, d.start + 1) > reply.start:
-            return reply
-    return None
-
-
 def _kind(view: View, d: Difference, now: list[int], reply: Reply | None) -> str | None:
     assert view.tokenizer is not None
     was = view.ids[d.start : d.stop].tolist()
@@ -93,7 +85,7 @@ def _kind(view: View, d: Difference, now: list[int], reply: Reply | None) -> str
         return "empty-thinking"
     if _THINKING.search(before) and not _THINKING.search(after):
         return "thinking-stripped"
-    if reply is not None and _calls_tools(view, reply):
+    if reply is not None and reply.turn in view.calling:
         return "tool-call"
     if not (before.strip() or after.strip()):
         return "whitespace"
@@ -101,11 +93,3 @@ def _kind(view: View, d: Difference, now: list[int], reply: Reply | None) -> str
     if all(one in closing or not decode(view.tokenizer, [one]).strip() for one in [*was, *now]):
         return "end-of-turn"
     return "inserted" if not was else "dropped" if not now else "changed"
-
-
-def _calls_tools(view: View, reply: Reply) -> bool:
-    """Whether the message of a reply holds tool calls; the last messages of the policy are those of the turns."""
-    own = [message for message in view.trajectory.messages if message.get("role") == "assistant"]
-    turns = view.trajectory.n_turns
-    at = len(own) - turns + reply.turn
-    return 0 <= at < len(own) and bool(own[at].get("tool_calls"))

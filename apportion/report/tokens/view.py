@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,6 +76,23 @@ class View:
         first = np.flatnonzero(new)
         last = np.append(first[1:], where.size) - 1
         return tuple(Reply(int(turn[a]), int(where[a]), int(where[b]) + 1) for a, b in zip(first, last, strict=True))
+
+    def reply_at(self, start: int, stop: int) -> Reply | None:
+        """The first reply that ids[start:stop] touches; an empty stretch touches what stands behind it."""
+        k = bisect_right(self._stops, start)
+        found = self.replies[k] if k < len(self.replies) else None
+        return found if found is not None and max(stop, start + 1) > found.start else None
+
+    @cached_property
+    def _stops(self) -> list[int]:
+        return [reply.stop for reply in self.replies]
+
+    @cached_property
+    def calling(self) -> frozenset[int]:
+        """The turns whose message holds tool calls; the last messages of the policy are those of the turns."""
+        own = [message for message in self.trajectory.messages if message.get("role") == "assistant"]
+        before = len(own) - self.trajectory.n_turns
+        return frozenset(at - before for at, message in enumerate(own) if message.get("tool_calls"))
 
     def of(self, reply: Reply) -> list[int]:
         """The ids of a reply."""

@@ -1,5 +1,6 @@
 """One planted fault each: it is found, at its place, and nothing else is."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -373,3 +374,17 @@ def test_ids_of_another_tokenizer_are_said_once() -> None:
         row = rollout(tok, *TALK, prompt_ids=[strange, 5])
         finding = found(row, "unknown-ids", tok)
         assert (finding.places[0].index, finding.places[0].recorded) == (0, str(strange))
+
+
+def test_thousands_of_turns_that_all_drift_take_seconds() -> None:
+    tok, times = tokenizer(TRIMS), 3_000
+    opened, words, end = encode(tok, "<|im_start|>assistant\n"), encode(tok, " ok "), encode(tok, "<|im_end|>")
+    asked = encode(tok, "\n<|im_start|>user\na<|im_end|>\n")
+    row = [*words, *end, *asked, *opened] * times
+    mask = ([1] * len(words) + [0] * (len(end) + len(asked) + len(opened))) * times
+    told = [{"role": "assistant", "content": " ok "}, {"role": "user", "content": "a"}] * times
+    long = Trajectory(id="r", group="q", prompt_ids=opened, response_ids=row, policy=mask, messages=told)
+    started = time.process_time()
+    found = codes(audit_tokens([long], tokenizer=tok))
+    assert (found["template-whitespace"], found["end-not-trained"]) == (times, times)
+    assert time.process_time() - started < 10
