@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import apportion
-from apportion.errors import BadRow, InvalidArgument, ObserverFailing
+from apportion.errors import BadRow, InvalidArgument, MissingInput, ObserverFailing
 from apportion.integrations.files import Format, OnError, Progress, RolloutIndex
 from apportion.integrations.ray.blocks import Block, blocks_of
 from apportion.integrations.ray.folder import COPY, PLAN, CreditFolder, commitment
@@ -59,7 +59,8 @@ class BlockRun:
         left: the blocks that are not committed yet.
 
     Raises:
-        InvalidArgument: a bound below 1, a folder that cannot be used, steps that the recipe needs and rollouts lack.
+        InvalidArgument: a bound below 1, a folder that cannot be used.
+        MissingInput: rollouts without a step, and a recipe that keeps steps together or takes them in order.
         BadRow, MissingExtra, OSError: as `read`.
     """
 
@@ -142,8 +143,8 @@ class BlockRun:
                 raise skipped[0]
             if by_step and not index.all_have_steps:
                 why = "keeps whole training steps together" if self.recipe.scope == "batch" else "takes steps in order"
-                expected = f"a step on every rollout, since recipe {self.recipe.name!r} {why}"
-                raise InvalidArgument("step", None, f"{expected}; --engine local takes those without one as one step")
+                how = f"it {why}; --engine local takes rollouts without a step as one step"
+                raise MissingInput(f"recipe {self.recipe.name!r}", "a step on every rollout", how)
             blocks = tuple(blocks_of(index, "steps" if by_step else "groups", rows=rows))
             plan = Plan(file=(index.lines or rollouts).resolve(), blocks=blocks, skipped=tuple(skipped))
         write_plan(folder / PLAN, plan)

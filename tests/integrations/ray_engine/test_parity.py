@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from apportion.errors import MissingInput
 from apportion.integrations.files import RolloutIndex
 from apportion.integrations.ray import read_blocks
 from apportion.recipes import load
@@ -61,9 +62,12 @@ def check(source: Path, out: Path, scoring: Scoring, recipe: str, parameters: di
     equal(scoring.summary(), alone.summary())
 
 
-def test_on_ray(cluster: str, rollouts: Make, score: Score, tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", ["grpo", "stateful.py"])
+def test_on_ray(cluster: str, rollouts: Make, score: Score, tmp_path: Path, recipe: str) -> None:
+    (tmp_path / "stateful.py").write_text(STATEFUL)
+    name = str(tmp_path / recipe) if recipe.endswith(".py") else recipe
     source = rollouts(40)
-    check(source, tmp_path / "out", score(source, "grpo"), "grpo", {})
+    check(source, tmp_path / "out", score(source, name), name, {})
     assert len(list((tmp_path / "out").glob("*.parquet"))) == 5
 
 
@@ -99,7 +103,7 @@ def test_steps_must_be_known_where_they_are_needed(
 ) -> None:
     (tmp_path / "stateful.py").write_text(STATEFUL)
     name = recipe if recipe == "reinforce_pp" else tmp_path / "stateful.py"
-    with pytest.raises(ValueError, match=r"a step on every rollout, since recipe .* --engine local"):
+    with pytest.raises(MissingInput, match=r"a step on every rollout.*--engine local"):
         score(rollouts(step=None), name)
     score(rollouts(step=None), "grpo", out="fine")
 
