@@ -55,6 +55,7 @@ class Credit:
             Rollouts for which neither tokens nor a single turn was recorded get credit as a whole.
         aggregation: the loss aggregation that the recipe assumes, see `apportion.advantages.aggregation`.
         rewards: the signals that were observed, by name.
+        labels: the names of those whose values are codes, which no mean makes sense of.
         recipe: the name of the recipe.
         returns: the targets of a critic, for recipes that have one.
     """
@@ -64,6 +65,7 @@ class Credit:
     rewards: Mapping[str, Signal]
     recipe: str
     returns: Signal | None = None
+    labels: frozenset[str] = frozenset()
 
     @property
     def batch(self) -> Batch:
@@ -105,7 +107,8 @@ class Credit:
         """What to log every step: how rollouts ended, groups per reward, missing shares, and the credit itself.
 
         A group is dead for a reward when its known values are constant, whatever the estimator scales by. The share of
-        a term is that of the variance inside groups, see `variance_shares`. What has no data is left out, never 0.
+        a term is that of the variance inside groups, see `variance_shares`. What has no data is left out, never 0; of a
+        label only the missing share is told.
         """
         a = self.advantages
         known, n = a.values[a.known], max(a.values.numel(), 1)
@@ -131,10 +134,12 @@ class Credit:
         for name, share in (variance_shares(a) or {}).items():
             result[f"terms/{name}/variance_share"] = share
         for name, reward in self.rewards.items():
-            stats = group_statistics(reward)
-            some = stats.count > 0
             if reward.known.numel():
                 result[f"rewards/{name}/missing_share"] = 1.0 - float(reward.known.to(torch.float64).mean())
+            if name in self.labels:
+                continue
+            stats = group_statistics(reward)
+            some = stats.count > 0
             if bool(reward.known.any()):
                 result[f"rewards/{name}/mean"] = float(reward.values[reward.known].mean())
             result[f"groups/{name}/dead_share"] = float((stats.constant & some).to(torch.float64).mean())
@@ -163,8 +168,8 @@ class Recipe:
     Raises:
         InvalidArgument: no observers, two of one name, or an unknown aggregation or scope.
         RecipeRefused: only penalties, progress or other shaping: such a recipe is known to teach inaction, endless
-            searching or never submitting. A reward may declare `role = "shaping"`, or "metric" for what is only
-            recorded; all others drive.
+            searching or never submitting. A reward may declare `role = "shaping"`, "metric" for what is only
+            recorded, or "label" for codes; all others drive.
 
     Example:
         >>> from apportion.verdicts import Scored
@@ -250,6 +255,7 @@ class Recipe:
             rewards=signals,
             recipe=self.name,
             returns=streams.returns,
+            labels=frozenset(o.name for o in self.observers if getattr(o, "role", "outcome") == "label"),
         )
         return credit, after
 

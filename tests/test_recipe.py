@@ -315,3 +315,17 @@ def test_a_misspelled_aggregation_or_scope_is_refused(field: str, value: str) ->
     settings: dict[str, Any] = {"aggregation": "token-mean", field: value}
     with pytest.raises(InvalidArgument, match=value):
         Recipe(name="x", observers=[Named("outcome")], assign_signals=outcome_plus_path, **settings)
+
+
+def test_a_label_drives_nothing_and_is_never_averaged() -> None:
+    kind = Named("kind", Level.TURN, "label")
+    with pytest.raises(RecipeRefused, match="no reward that drives"):
+        Recipe(name="k", observers=[kind], assign_signals=outcome_plus_path, aggregation="token-mean")
+    observers = [Named("outcome"), Named("path", Level.TURN, "shaping"), kind]
+    recipe = Recipe(name="k", observers=observers, assign_signals=outcome_plus_path, aggregation="token-mean")
+    b = Batch.of(groups=["q", "q"], tokens=[1, 1])
+    path, kinds = [[Scored(0)], [Scored(1)]], [[Scored(2.4e15)], [Abstained("-")]]
+    credit, _ = recipe.assign(b, {"outcome": [Scored(1), Scored(0)], "path": path, "kind": kinds})
+    assert credit.labels == {"kind"}
+    told = {name: value for name, value in credit.diagnostics().items() if "/kind/" in name}
+    assert told == {"rewards/kind/missing_share": 0.5}

@@ -78,7 +78,7 @@ def _rewards(totals: Totals) -> Any:
     rows: list[list[c.Cell]] = [
         [
             c.safe(name, 60),
-            c.number(seen.mean),
+            "label" if seen.is_label else c.number(seen.mean),
             c.count(seen.scored),
             c.count(seen.abstained),
             c.count(seen.failed),

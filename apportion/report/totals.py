@@ -39,22 +39,29 @@ class RewardTotals:
 
     Attributes:
         scored, abstained, failed: number of verdicts.
-        total: sum of the scores.
-        groups: groups in which it scored at all.
+        averaged: scores that a mean makes sense of; none of a label's, which are codes.
+        total: sum of those.
+        groups: groups in which it scored at all; none of a label.
         dead: of these, the ones where its scores are constant.
     """
 
     scored: int = 0
     abstained: int = 0
     failed: int = 0
+    averaged: int = 0
     total: float = 0.0
     groups: int = 0
     dead: int = 0
 
     @property
     def mean(self) -> float | None:
-        """Of the scores; None without any."""
-        return self.total / self.scored if self.scored else None
+        """Of the scores; None without any, and of a label."""
+        return self.total / self.averaged if self.averaged else None
+
+    @property
+    def is_label(self) -> bool:
+        """Its scores are codes."""
+        return self.scored > self.averaged
 
     @property
     def missing_share(self) -> float:
@@ -96,10 +103,13 @@ class Totals:
         self.residual = max(self.residual, a.residual())
         for name, reward in credit.rewards.items():
             seen = self.rewards.setdefault(name, RewardTotals())
-            stats = group_statistics(reward)
             seen.scored += int(reward.known.sum())
             seen.abstained += int((reward.presence == int(Presence.ABSENT)).sum())
             seen.failed += int((reward.presence == int(Presence.FAILED)).sum())
+            if name in credit.labels:
+                continue
+            stats = group_statistics(reward)
+            seen.averaged += int(reward.known.sum())
             seen.total += float(reward.values[reward.known].sum())
             seen.groups += int((stats.count > 0).sum())
             seen.dead += int((stats.constant & (stats.count > 0)).sum())

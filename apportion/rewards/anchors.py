@@ -9,7 +9,6 @@ states share and that is worth nothing as a reward; `group_stat` takes codes as 
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +16,12 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 from apportion.rewards import _arguments
 from apportion.rewards.base import Composable, Observation, Role
+from apportion.rewards.codes import code_of
 from apportion.rewards.recorded import content_text, require_turns
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Abstained, Scored, Verdict
 
-__all__ = ["anchor", "code_of", "similarity"]
+__all__ = ["anchor", "similarity"]
 
 Match: TypeAlias = Literal["exact", "similar"]
 State: TypeAlias = Callable[[Trajectory, int], str | None]
@@ -36,7 +36,7 @@ _MOST = 32
 class Anchor(Composable):
     """See `anchor`."""
 
-    _role: ClassVar[Role] = "shaping"
+    _role: ClassVar[Role] = "label"
     match: Match
     at_least: float
     state: State
@@ -140,19 +140,6 @@ def observation_before(trajectory: Trajectory, k: int) -> str | None:
             break
         seen = content_text(message)
     return seen
-
-
-def code_of(text: str) -> float:
-    """A whole number below 2^52 from a text: the same in every process, and exact as a float.
-
-    Two different texts share a code with a chance of 2^-52: among ten thousand states, of one in ten million.
-
-    Example:
-        >>> code_of("hall") == code_of("hall"), code_of("hall") == code_of("hall ")
-        (True, False)
-    """
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return float(int.from_bytes(digest, "big") >> 12)
 
 
 def similarity(one: str, other: str, *, floor: float = 0.0) -> float | None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Composable", "Observation", "Reward", "Role", "Rows"]
 
 # What a reward can carry in a recipe: an outcome can drive training by itself, shaping alone teaches the wrong thing, a
-# metric is only recorded.
-Role: TypeAlias = Literal["outcome", "shaping", "metric"]
+# metric is only recorded. A label is a code that names something: it never drives, and its mean would mean nothing.
+Role: TypeAlias = Literal["outcome", "shaping", "metric", "label"]
 
 # One verdict per trajectory, or one list per trajectory with one verdict per turn.
 Observation: TypeAlias = Sequence[Verdict] | Sequence[Sequence[Verdict]]
@@ -70,7 +70,7 @@ class Composable:
 
     @property
     def role(self) -> Role:
-        """`shaping` for penalties, progress and form, on which no recipe trains alone; `metric`; else `outcome`."""
+        """`shaping` for penalties, progress and form, on which no recipe trains alone; `metric`; `label`; `outcome`."""
         return self._role
 
     if TYPE_CHECKING:
@@ -135,9 +135,10 @@ def check_reward(argument: str, value: object) -> Reward:
 def role_of(*rewards: Reward) -> Role:
     """The role of what these rewards are parts of: "outcome" when one of them is. Rewards of users' own drive."""
     roles = {getattr(value, "role", "outcome") for value in rewards}
-    if roles <= {"metric"}:
-        return "metric"
-    return "shaping" if roles <= {"shaping", "metric"} else "outcome"
+    for role in ("metric", "label"):
+        if roles <= {role}:
+            return role
+    return "outcome" if "outcome" in roles else "shaping"
 
 
 def same_level(argument: str, rewards: Sequence[Reward]) -> Level:

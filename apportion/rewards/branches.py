@@ -20,7 +20,8 @@ import numpy as np
 from apportion.errors import InvalidArgument, MissingInput
 from apportion.rewards import _arguments
 from apportion.rewards.base import Composable, Observation, Role
-from apportion.rewards.prefixes import code_of, common_prefix, same_prompt
+from apportion.rewards.codes import code_of
+from apportion.rewards.prefixes import common_prefix, same_prompt
 from apportion.rollouts import Level, Trajectory
 from apportion.verdicts import Abstained, Scored, Verdict
 
@@ -37,13 +38,17 @@ _RECORD = (
 class Branches(Composable):
     """See `branch_rewards`."""
 
-    _role: ClassVar[Role] = "shaping"
     part: Part
     parent: str
     offset: str
     turn: str
     name: str
     level: Level = field(default=Level.TRAJECTORY, init=False)
+
+    @property
+    def role(self) -> Role:
+        """How much was copied is a number, what was copied a label."""
+        return "shaping" if self.part == "copied" else "label"
 
     def __post_init__(self) -> None:
         for argument in ("parent", "offset", "turn", "name"):
@@ -52,13 +57,13 @@ class Branches(Composable):
     def observe(self, trajectories: Sequence[Trajectory]) -> Observation:
         """One number per trajectory."""
         if self.part == "rollout":
-            return [Scored(float(code_of(t.group, t.id)), t.id) for t in trajectories]
+            return [Scored(code_of(t.group, t.id), t.id) for t in trajectories]
         parents = _parents(f"observer {self.name!r}", self.parent, trajectories)
         if self.part == "parent":
             return [
                 Abstained("not branched off another rollout")
                 if parent is None
-                else Scored(float(code_of(t.group, parent)), parent)
+                else Scored(code_of(t.group, parent), parent)
                 for t, parent in zip(trajectories, parents, strict=True)
             ]
         return self._copied(trajectories, parents)
@@ -111,9 +116,9 @@ def branch_rewards(
         turn: trajectory column with the number of turns copied.
 
     Returns:
-        Three TRAJECTORY rewards of role "shaping": "rollout" and "parent" (whole numbers below 2^52 that stand for ids;
-        a rollout that copied nothing abstains) and "copied" (policy tokens; turns where there are no tokens). Whole
-        groups must be observed together: a claim cannot be checked without the rollout that it is about.
+        Three TRAJECTORY rewards: the labels "rollout" and "parent" (whole numbers below 2^52 that stand for ids; a
+        rollout that copied nothing abstains), and "copied" of role "shaping" (policy tokens; turns where there are no
+        tokens). Whole groups must be observed together: a claim cannot be checked without the rollout that it is about.
 
     Raises:
         MissingInput: when observing, no trajectory has the column `parent`, or a branch lacks both amounts.
@@ -138,7 +143,7 @@ def branch_rewards(
 class TreeKey(Composable):
     """See `tree_key`."""
 
-    _role: ClassVar[Role] = "shaping"
+    _role: ClassVar[Role] = "label"
     tree: str
     parent: str
     name: str
@@ -169,7 +174,7 @@ class TreeKey(Composable):
                 raise InvalidArgument(self.parent, sorted(seen)[:10], "parents that do not go in a circle")
             seen.add(at)
         kind, name = ("tree", names[at]) if at in names else ("rollout", at)
-        return Scored(float(code_of(t.group, kind, name)), f"{kind} {name}")
+        return Scored(code_of(t.group, kind, name), f"{kind} {name}")
 
 
 def tree_key(*, tree: str = "tree", parent: str = "parent", name: str = "tree") -> TreeKey:
@@ -181,7 +186,7 @@ def tree_key(*, tree: str = "tree", parent: str = "parent", name: str = "tree") 
         name: what the verdicts are called.
 
     Returns:
-        A TRAJECTORY reward of role "shaping": whole numbers below 2^52, equal in one tree, to be used as a key.
+        A TRAJECTORY reward of role "label": whole numbers below 2^52, equal in one tree, to be used as a key.
 
     Raises:
         MissingInput: when observing, no trajectory has either column.

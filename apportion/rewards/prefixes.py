@@ -3,13 +3,11 @@
     prompt | turn 1, answer | turn 2, answer |        one id per state, equal for two rollouts of a group
            ^id 0            ^id 1            ^id 2    exactly when everything up to there is equal
 
-An id is a hash of 52 bits, so that a float64 holds it exactly: the same everywhere, in every process and run. Among
-100,000 states a chance of one in a million that two different ones get the same id.
+Ids are codes, see `apportion.rewards.codes`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +18,7 @@ import numpy as np
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
 from apportion.rewards.base import Composable, Observation, Role
+from apportion.rewards.codes import Digest
 from apportion.rollouts import Level, Trajectory, Turn
 from apportion.verdicts import Abstained, Scored, Verdict
 
@@ -27,38 +26,7 @@ if TYPE_CHECKING:
     # The planner lives beside the estimators, which import torch; hashing needs none of it.
     from apportion.advantages.branch_plan import BranchPlan
 
-__all__ = ["code_of", "common_prefix", "identified", "prefix_at", "prefixes", "same_prompt"]
-
-
-def code_of(*parts: str) -> int:
-    """A whole number below 2^52 that names these texts, the same in every process.
-
-    Example:
-        >>> code_of("q", "r0") == code_of("q", "r0"), code_of("q", "r0") == code_of("qr", "0")
-        (True, False)
-    """
-    digest = _Digest()
-    for part in parts:
-        digest.add(part.encode("utf-8", "surrogatepass"))
-    return digest.code
-
-
-class _Digest:
-    """A hash of parts that are told apart by their lengths."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.blake2b(digest_size=8)
-
-    def add(self, part: bytes) -> None:
-        self._hash.update(len(part).to_bytes(8, "little") + part)
-
-    def extend(self, part: bytes) -> None:
-        """Without its length: where the stretches are cut must not matter."""
-        self._hash.update(part)
-
-    @property
-    def code(self) -> int:
-        return int.from_bytes(self._hash.digest(), "little") >> 12
+__all__ = ["common_prefix", "identified", "prefix_at", "prefixes", "same_prompt"]
 
 
 def prefix_at(trajectory: Trajectory, offset: int) -> int:
@@ -134,7 +102,7 @@ def identified(plan: BranchPlan, trajectories: Sequence[Trajectory]) -> BranchPl
 class Prefixes(Composable):
     """See `prefixes`."""
 
-    _role: ClassVar[Role] = "shaping"
+    _role: ClassVar[Role] = "label"
     name: str
     level: Level = field(default=Level.TURN, init=False)
 
@@ -172,8 +140,8 @@ def prefixes(*, name: str = "prefix") -> Prefixes:
     return Prefixes(name)
 
 
-def _start(trajectory: Trajectory) -> _Digest:
-    digest = _Digest()
+def _start(trajectory: Trajectory) -> Digest:
+    digest = Digest()
     digest.add(trajectory.group.encode("utf-8", "surrogatepass"))
     digest.add(b"" if trajectory.prompt_ids is None else trajectory.prompt_ids.tobytes())
     return digest

@@ -324,3 +324,17 @@ def test_failures_below_the_limit_say_why(run: Run, rollouts: Make, tmp_path: Pa
     told = json.loads(run("score", source, "-r", "grpo", "-o", out, "--json").stdout)
     assert list(told["failures"]["outcome"].values()) == [2]
     assert told["rules"] == []
+
+
+def test_codes_have_no_mean(run: Run, tmp_path: Path) -> None:
+    source, out = tmp_path / "rollouts.jsonl", tmp_path / "credit.jsonl"
+    rows = [
+        Trajectory(id=str(i), group="q", turns=[Turn(columns={"at": "hall"})], columns={"reward": float(i)})
+        for i in range(2)
+    ]
+    write(rows, source)
+    told = run("score", source, "-r", "gigpo", "-p", "anchors=at", "-o", out)
+    assert told.exit_code == 0, told.output
+    assert any(line.split()[:3] == ["anchor", "label", "2"] for line in told.stdout.splitlines())
+    found = json.loads(run("score", source, "-r", "gigpo", "-p", "anchors=at", "-o", out, "--json").stdout)["rewards"]
+    assert (found["anchor"]["mean"], found["anchor"]["scored"], found["outcome"]["mean"]) == (None, 2, 0.5)

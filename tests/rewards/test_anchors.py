@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.errors import InvalidArgument, MissingInput
-from apportion.rewards.anchors import anchor, code_of, similarity
+from apportion.rewards.anchors import anchor, similarity
+from apportion.rewards.codes import code_of
 from apportion.rollouts import Trajectory, Turn
 from apportion.verdicts import Abstained, Scored
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from apportion.advantages.branch_plan import Candidate, branch_plan
 from apportion.errors import InvalidArgument
-from apportion.rewards.prefixes import code_of, common_prefix, identified, prefix_at, prefixes, same_prompt
+from apportion.rewards.codes import code_of
+from apportion.rewards.prefixes import common_prefix, identified, prefix_at, prefixes, same_prompt
 from apportion.rollouts import Action, Trajectory, Turn
 from apportion.verdicts import Abstained
 from tests.branching import small_tree
@@ -63,7 +64,7 @@ def test_an_id_is_a_whole_number_that_a_float_holds() -> None:
 
 
 def test_another_process_says_the_same() -> None:
-    script = "from apportion.rewards.prefixes import code_of; print(code_of('q', 'r0'))"
+    script = "from apportion.rewards.codes import code_of; print(code_of('q', 'r0'))"
     assert int(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout) == code_of(
         "q", "r0"
     )

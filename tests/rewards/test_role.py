@@ -27,6 +27,11 @@ from apportion.rewards import (
     tool_calls,
     weighted_mean,
 )
+from apportion.rewards.anchors import anchor
+from apportion.rewards.annotators import labelled
+from apportion.rewards.base import role_of
+from apportion.rewards.branches import branch_rewards, tree_key
+from apportion.rewards.prefixes import prefixes
 from apportion.rollouts import Level
 
 RULES = path([before(called("read"), called("edit"))])
@@ -85,3 +90,11 @@ def test_shaping_alone_is_refused(shaping: Reward) -> None:
 def test_an_outcome_drives_also_in_company(driving: Reward) -> None:
     assert driving.role == "outcome"  # type: ignore[attr-defined]
     Recipe(name="x", observers=[driving], assign_signals=lambda *a, **k: None, aggregation="token-mean")  # type: ignore[arg-type,return-value]
+
+
+def test_what_gives_codes_is_a_label() -> None:
+    kinds = [anchor(), prefixes(), tree_key(), labelled(lambda t: None, ["a"]), *branch_rewards()]
+    assert [kind.role for kind in kinds] == ["label"] * 6 + ["shaping"]
+    assert role_of(anchor(), prefixes()) == "label"
+    assert role_of(anchor(), SHORT) == "shaping"
+    assert role_of(anchor(), own) == "outcome"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from apportion.errors import InvalidArgument
 from apportion.rewards import _arguments
@@ -54,13 +54,14 @@ class Annotated(Composable):
         read: a trajectory and its notes as what a reward function of this level returns.
         name: what the verdicts are called.
         level: TURN or TRAJECTORY.
+        role: "shaping", or "label" where a number names what was noted.
     """
 
-    _role: ClassVar[Role] = "shaping"
     asked: Asked
     read: Callable[[Trajectory, Any], object]
     name: str
     level: Level = Level.TURN
+    role: Role = "shaping"
 
     def observe(self, trajectories: Sequence[Trajectory]) -> Observation | Awaitable[Observation]:
         """The verdicts, in the order of `trajectories`."""

@@ -40,7 +40,7 @@ def labelled(annotator: Annotator, labels: Sequence[str], *, name: str = "label"
         name: what the verdicts are called.
 
     Returns:
-        A TURN observer of role "shaping". A label that was not declared, and a number of labels that is not that of the
+        A TURN observer of role "label". A label that was not declared, and a number of labels that is not that of the
         turns, are `Failed`.
 
     Raises:
@@ -57,7 +57,9 @@ def labelled(annotator: Annotator, labels: Sequence[str], *, name: str = "label"
     if not declared or len(set(declared)) < len(declared) or not all(isinstance(x, str) and x for x in declared):
         raise InvalidArgument("labels", labels, "at least one label, all different")
     codes = {label: float(i) for i, label in enumerate(declared)}
-    return Annotated(asked_of(annotator), functools.partial(_labels, codes), _arguments.text("name", name))
+    return Annotated(
+        asked_of(annotator), functools.partial(_labels, codes), _arguments.text("name", name), role="label"
+    )
 
 
 def flagged(annotator: Annotator, *, name: str = "flag") -> Annotated:
