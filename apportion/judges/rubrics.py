@@ -9,13 +9,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from apportion.errors import InvalidArgument
 from apportion.judges.forms import Choice, Form, Number, Slot, checked_form
 from apportion.rewards import _arguments
 
-__all__ = ["Criterion", "Rubric", "choice", "scale", "yes_no"]
+__all__ = ["Criterion", "Rubric", "choice", "points", "scale", "yes_no"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class Criterion:
         question: what the judge is asked.
         slot: what it may answer.
         weight: how much it counts; negative for what should not be there.
-        worth: number of every option; None for a scale.
+        worth: number of every option; None for a number.
+        unit: a number as it is ("points"), or as its share of the way from lowest to highest ("share").
     """
 
     name: str
@@ -35,6 +36,7 @@ class Criterion:
     slot: Number | Choice
     weight: float = 1.0
     worth: Mapping[str, float] | None = None
+    unit: Literal["share", "points"] = "share"
 
     def __post_init__(self) -> None:
         _arguments.text("question", self.question)
@@ -45,8 +47,19 @@ class Criterion:
         """What an answer is worth, before the weight."""
         if self.worth is not None:
             return self.worth[answer]
-        assert isinstance(self.slot, Number)
-        return (float(answer) - self.slot.low) / (self.slot.high - self.slot.low)
+        slot = self.slot
+        if self.unit == "points" or not isinstance(slot, Number):
+            return float(answer)
+        return (float(answer) - slot.low) / (slot.high - slot.low)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest value."""
+        if self.worth is not None:
+            return min(self.worth.values()), max(self.worth.values())
+        if self.unit == "points" and isinstance(self.slot, Number):
+            return float(self.slot.low), float(self.slot.high)
+        return 0.0, 1.0
 
 
 def yes_no(name: str, question: str, *, weight: float = 1.0) -> Criterion:
@@ -67,6 +80,16 @@ def scale(name: str, question: str, *, low: float = 1, high: float = 5, weight: 
         0.75
     """
     return Criterion(name, question, Number(low, high), weight)
+
+
+def points(name: str, question: str, *, low: float = 1, high: float = 10, weight: float = 1.0) -> Criterion:
+    """A question that is answered by a whole number, which stays what it is.
+
+    Example:
+        >>> points("score", "How good is it?").value(7)
+        7.0
+    """
+    return Criterion(name, question, Number(low, high), weight, unit="points")
 
 
 def choice(name: str, question: str, *, options: Mapping[str, float], weight: float = 1.0) -> Criterion:
@@ -124,8 +147,7 @@ class Rubric:
         """The lowest and the highest value."""
         low = high = 0.0
         for criterion in self.criteria:
-            ends = list(criterion.worth.values()) if criterion.worth is not None else [0.0, 1.0]
-            products = [criterion.weight * end for end in ends]
+            products = [criterion.weight * end for end in criterion.ends]
             low, high = low + min(products), high + max(products)
         return low / self._divisor, high / self._divisor
 
