@@ -96,7 +96,6 @@ def score(
     was killed goes on with --resume; what was committed is not scored again.
     """
     # torch takes a second to import; only the commands that assign credit should.
-    from apportion.integrations.ray import BlockRun
     from apportion.report.credit_file import CreditWriter, credit_header
     from apportion.report.scoring import CHUNK_BYTES, Scoring, read_state, write_state
 
@@ -128,6 +127,8 @@ def score(
         return scoring
 
     def on_ray(stage: Stage) -> Scoring:
+        from apportion.integrations.ray import BlockRun
+
         run = BlockRun(
             rollouts,
             out,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -107,9 +107,7 @@ class BlockRun:
             if skipped is not None:
                 skipped.extend(plan.skipped)
             self._blocks = plan.blocks
-            self._commitments = {
-                block.number: made for block in self._blocks if (made := commitment(folder, block.number)) is not None
-            }
+            self._commitments = self._committed_before(folder)
             self._job = Job(
                 recipe=recipe,
                 parameters=dict(parameters),
@@ -170,15 +168,16 @@ class BlockRun:
         total = sum(block.n_bytes for block in self._blocks)
         done = total - sum(block.n_bytes for block in left.values())
         try:
-            for number, error in self._answers(left):
-                if error:
-                    raise raised_there(error)
-                self._commitments[number] = made = self._committed(number)
-                scoring.include(made["summary"])
-                done += left[number].n_bytes
-                if progress:
-                    progress(done, total)
-                scoring.check(enough=_ENOUGH)
+            with closing(self._answers(left)) as answered:
+                for number, error in answered:
+                    if error:
+                        raise raised_there(error)
+                    self._commitments[number] = made = self._committed(number)
+                    scoring.include(made["summary"])
+                    done += left[number].n_bytes
+                    if progress:
+                        progress(done, total)
+                    scoring.check(enough=_ENOUGH)
             # Again, and in their order: sums of floats and the last state depend on it.
             scoring = self._summed()
             scoring.check()
@@ -188,10 +187,20 @@ class BlockRun:
         self._folder.finish([self._commitments[block.number] for block in self._blocks])
         return scoring
 
-    def _answers(self, left: Mapping[int, Block]) -> Iterator[tuple[int, bytes]]:
+    def _answers(self, left: Mapping[int, Block]) -> Generator[tuple[int, bytes]]:
         rows = [{"block": block.number, "chunks": pickle.dumps(block.chunks)} for block in left.values()]
         workers = 1 if self._in_order else self._workers
         return answers(rows, self._job, workers=workers, address=self._address)
+
+    def _committed_before(self, folder: Path) -> dict[int, dict[str, Any]]:
+        found: dict[int, dict[str, Any]] = {}
+        for block in self._blocks:
+            if self._in_order and len(found) < block.number:
+                # It started from the state of a block that will be scored again.
+                self._folder.discard(block.number)
+            elif (made := commitment(folder, block.number)) is not None:
+                found[block.number] = made
+        return found
 
     def _committed(self, number: int) -> dict[str, Any]:
         made = commitment(self._job.folder, number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ _STORE_BYTES = 256 * 2**20
 
 def answers(
     rows: Sequence[Mapping[str, Any]], job: Job, *, workers: int | None, address: str | None
-) -> Iterator[tuple[int, bytes]]:
+) -> Generator[tuple[int, bytes]]:
     """The workers' answers, as they come: the number of a block, and its error or nothing.
 
     Args:

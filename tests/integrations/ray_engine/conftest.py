@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ def cluster() -> Iterator[str]:
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The work of the workers in this process."""
 
-    def answers(rows: Any, job: Job, **_: Any) -> Iterator[tuple[int, bytes]]:
+    def answers(rows: Any, job: Job, **_: Any) -> Generator[tuple[int, bytes]]:
         with closing(BlockScorer(job)) as scorer:
             for row in rows:
                 done = scorer(row)

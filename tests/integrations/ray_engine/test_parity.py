@@ -7,7 +7,7 @@ import pytest
 
 from apportion.errors import MissingInput
 from apportion.integrations.files import RolloutIndex
-from apportion.integrations.ray import read_blocks
+from apportion.integrations.ray import BlockRun, read_blocks
 from apportion.recipes import load
 from apportion.report.credit_record import Record
 from apportion.report.scoring import Scoring
@@ -95,6 +95,19 @@ def test_a_state_goes_on_across_runs(inline: None, rollouts: Make, score: Score,
     (tmp_path / "stateful.py").write_text(STATEFUL)
     scoring = score(rollouts(16), tmp_path / "stateful.py", state={"seen": 10.0, "steps": []})
     assert scoring.state == {"seen": 12.0, "steps": [0, 1]}
+
+
+def test_blocks_after_one_that_is_scored_again_start_from_its_state(
+    inline: None, rollouts: Make, score: Score, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "stateful.py"
+    recipe.write_text(STATEFUL)
+    source = rollouts(32)
+    before = score(source, recipe).summary()
+    (tmp_path / "out" / "block-00001.json").unlink()
+    with BlockRun(source, tmp_path / "out", recipe=str(recipe), parameters={}, block_rows=8, resume=True) as run:
+        assert [block.number for block in run.left] == [1, 2, 3]
+        assert run.score().summary() == before
 
 
 @pytest.mark.parametrize("recipe", ["reinforce_pp", "stateful"])
