@@ -195,12 +195,13 @@ def decode(layout: Layout, rewards: Tensor, batch: Batch) -> tuple[list[float], 
         InvalidArgument: rows with a NaN or an infinity, rows that another recipe wrote, or rows whose turns are not
             those that were written, since the mask was changed (all are listed).
     """
-    bad = torch.nonzero(~torch.isfinite(rewards).all(1)).flatten()
+    small = (rewards != 0) & (rewards.abs() < _BELOW)
+    sums = torch.where(small, 0.0, rewards).sum(1, dtype=torch.float64)
+    bad = torch.nonzero(~torch.isfinite(sums)).flatten()
     if bad.numel():
         remedy = "a reward that fails returns apportion.integrations.verl.FAILED, which leaves its group"
         raise InvalidArgument("token_level_rewards", float("nan"), f"finite numbers; {_rows(bad.tolist())}; {remedy}")
-    small = (rewards != 0) & (rewards.abs() < _BELOW)
-    score = torch.where(small, 0.0, rewards).to(torch.float64).sum(1).tolist()
+    score = sums.tolist()
     ends = torch.cumsum(small.sum(1), 0).tolist()
     numbers = rewards[small].to(torch.float64).tolist()
     turns = batch.turns.tolist()
