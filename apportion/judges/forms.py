@@ -25,7 +25,7 @@ __all__ = ["Choice", "Edges", "Form", "Number", "OutOfRange", "Slot", "Text", "T
 Value: TypeAlias = Any
 
 # ASCII digits only, without exponents: what is not written like a score is none.
-_NUMBER = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,6})?")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,6})?")
 _WHOLE = re.compile(r"[0-9]{1,6}")
 _EDGE = re.compile(r"([0-9]{1,6})>([0-9]{1,6})")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,63}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -13,15 +12,13 @@ from apportion.judges.canaries import Canaries, canary_result
 from apportion.judges.candidates import Ask, Candidate, Plan, Sample, judged
 from apportion.judges.contentless import contentless as why_contentless
 from apportion.judges.exchange import Transport
-from apportion.judges.fencing import Piece
 from apportion.judges.flags import flags
 from apportion.judges.orders import unshuffled
 from apportion.judges.pooling import Rule, concluded
-from apportion.judges.prompts import Prompt, Shows, candidate_pieces, task_pieces
+from apportion.judges.prompts import Prompt, Shows, candidate_pieces, reference_pieces, task_pieces
 from apportion.judges.record import JudgeLog, Judgement
 from apportion.judges.samples import Pooled
 from apportion.judges.suspects import OnSuspect, with_suspects
-from apportion.rewards import _arguments
 from apportion.rewards.recorded import final_text, interrupted, require_text, require_turns
 from apportion.rewards.running import Later, Limits, gather
 from apportion.rollouts import Trajectory
@@ -103,11 +100,10 @@ class Run:
         return self._record(trajectory, self.rule.floored(f"no content: {reason}", self.plan.samples), reason=reason)
 
     def _candidate(self, trajectory: Trajectory) -> Candidate:
-        gold = trajectory.reference if self.reference == "show" else None
         return Candidate(
             key=trajectory.id,
             task=task_pieces(trajectory),
-            reference=[] if gold is None else [Piece("reference", _shown(gold))],
+            reference=reference_pieces(trajectory) if self.reference == "show" else [],
             pieces=lambda label: candidate_pieces(trajectory, label=label, shows=self.shows),
         )
 
@@ -161,12 +157,3 @@ class Run:
 def _flags(trajectory: Trajectory, shows: Shows) -> tuple[str, ...]:
     found = [flags(piece.text) for piece in candidate_pieces(trajectory, label="", shows=shows)]
     return tuple(dict.fromkeys(flag for one in found for flag in one))
-
-
-def _shown(reference: object) -> str:
-    if isinstance(reference, str):
-        return reference
-    try:
-        return json.dumps(reference, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):
-        return _arguments.excerpt(reference, 4_000)

@@ -18,7 +18,7 @@ from apportion.rewards.messages import messages_by_turn
 from apportion.rewards.recorded import final_text
 from apportion.rollouts import Trajectory
 
-__all__ = ["Prompt", "Server", "Shows", "build", "candidate_pieces", "task_pieces", "turn_pieces"]
+__all__ = ["Prompt", "Server", "Shows", "build", "candidate_pieces", "reference_pieces", "task_pieces", "turn_pieces"]
 
 # What of a rollout the judge sees: its last message, or all turns with what answered them.
 Shows: TypeAlias = Literal["answer", "conversation"]
@@ -144,6 +144,19 @@ def task_pieces(trajectory: Trajectory) -> list[Piece]:
     """What the policy was asked: the messages before its first turn, as far as they were recorded."""
     opening = messages_by_turn(trajectory)[0]
     return [Piece(f"task, {_WROTE[one.role]}", one.text) for one in opening if one.text]
+
+
+def reference_pieces(trajectory: Trajectory) -> list[Piece]:
+    """The gold answer, where there is one: a text as it is, anything else as JSON."""
+    gold = trajectory.reference
+    if gold is None:
+        return []
+    if isinstance(gold, str):
+        return [Piece("reference", gold)]
+    try:
+        return [Piece("reference", json.dumps(gold, ensure_ascii=False, default=str))]
+    except (TypeError, ValueError, RecursionError):
+        return [Piece("reference", _arguments.excerpt(gold, 4_000))]
 
 
 def candidate_pieces(trajectory: Trajectory, *, label: str, shows: Shows) -> list[Piece]:
