@@ -88,12 +88,12 @@ class BlockRun:
         self.recipe = load(recipe, **parameters)
         self._failure_limit, self._workers, self._address = failure_limit, workers, address
         self._in_order = bool(self.recipe.initial_state)
-        header = credit_header(self.recipe, source=str(rollouts))
+        header, unchanged = credit_header(self.recipe, source=str(rollouts)), stamp(rollouts)
         identity = {
             "apportion": apportion.__version__,
             "recipe": {name: header["recipe"][name] for name in ("name", "parameters")},
             "files": files_of(recipe, parameters),
-            "state": dict(self.recipe.initial_state if state is None else state),
+            "state": Scoring(self.recipe, state=state).summary()["state"],
             "rollouts": file_digest(rollouts),
             "format": format,
             "on_error": on_error,
@@ -101,9 +101,10 @@ class BlockRun:
         }
         with ExitStack() as undo:
             self._folder = undo.enter_context(CreditFolder(folder, header=header, identity=identity, resume=resume))
-            plan = read_plan(folder / PLAN) or self._planned(
-                rollouts, folder, block_rows, format=format, on_error=on_error, progress=progress
-            )
+            plan = read_plan(folder / PLAN)
+            if plan is None or (plan.copied and not (folder / COPY).exists()):
+                plan = self._planned(rollouts, folder, block_rows, format=format, on_error=on_error, progress=progress)
+            lines = folder / COPY if plan.copied else rollouts
             if skipped is not None:
                 skipped.extend(plan.skipped)
             self._blocks = plan.blocks
@@ -112,8 +113,8 @@ class BlockRun:
                 recipe=recipe,
                 parameters=dict(parameters),
                 rollouts=rollouts,
-                lines=plan.file,
-                stamp=stamp(plan.file),
+                lines=lines.resolve(),
+                stamp=stamp(lines) if plan.copied else unchanged,
                 folder=folder.resolve(),
                 header=self._folder.header,
                 state=state,
@@ -144,7 +145,7 @@ class BlockRun:
                 how = f"it {why}; --engine local takes rollouts without a step as one step"
                 raise MissingInput(f"recipe {self.recipe.name!r}", "a step on every rollout", how)
             blocks = tuple(blocks_of(index, "steps" if by_step else "groups", rows=rows))
-            plan = Plan(file=(index.lines or rollouts).resolve(), blocks=blocks, skipped=tuple(skipped))
+            plan = Plan(copied=index.lines != rollouts, blocks=blocks, skipped=tuple(skipped))
         write_plan(folder / PLAN, plan)
         return plan
 

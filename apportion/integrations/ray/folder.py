@@ -119,6 +119,8 @@ class CreditFolder:
             raise InvalidArgument("out", str(self.path), "an empty folder or a new one; --resume goes on with a run")
         manifest = {"format": _FORMAT, "version": _VERSION, "header": dict(header), "identity": identity}
         manifest["complete"] = False
+        for hidden in () if there else (PLAN, COPY):
+            (self.path / hidden).unlink(missing_ok=True)
         if there:
             before = _manifest(self.path)
             changed = differences(before["identity"], identity)

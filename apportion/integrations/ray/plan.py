@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +25,12 @@ class Plan:
     """What an index found.
 
     Attributes:
-        file: holds the rows as native lines: the rollout file, or the copy of another format.
+        copied: the rows lie in a copy of the rollout file, which has another format than native lines.
         blocks: all of them, in order.
         skipped: the rows that were left out.
     """
 
-    file: Path
+    copied: bool
     blocks: tuple[Block, ...]
     skipped: tuple[BadRow, ...]
 
@@ -40,7 +39,7 @@ def write_plan(path: Path, plan: Plan) -> None:
     """Keep a plan; the file appears under its name only when it is complete."""
     chunks = [places for block in plan.blocks for places in block.chunks]
     columns: dict[str, Any] = {name: np.concatenate([getattr(places, name) for places in chunks]) for name in _COLUMNS}
-    about = {"file": os.fspath(plan.file), "skipped": [row.__reduce__()[1] for row in plan.skipped]}
+    about = {"copied": plan.copied, "skipped": [row.__reduce__()[1] for row in plan.skipped]}
     with replacing(path) as part, naming(path), open(part, "wb") as file:
         np.savez(
             file,
@@ -52,7 +51,7 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 def read_plan(path: Path) -> Plan | None:
-    """The plan that was kept; None where there is none, or where the file of its rows is gone."""
+    """The plan that was kept; None where there is none."""
     if not path.exists():
         return None
     with np.load(path, allow_pickle=False) as kept:
@@ -61,11 +60,8 @@ def read_plan(path: Path) -> Plan | None:
         columns = [np.split(kept[name], cuts) for name in _COLUMNS]
         counts = kept["chunks"].tolist()
     chunks = (Places(lines=lines, offsets=offsets, sizes=sizes) for lines, offsets, sizes in zip(*columns, strict=True))
-    file = Path(about["file"])
-    if not file.is_file():
-        return None
     return Plan(
-        file=file,
+        copied=about["copied"],
         blocks=tuple(_blocks(chunks, counts)),
         skipped=tuple(BadRow(*row) for row in about["skipped"]),
     )

@@ -113,7 +113,7 @@ def _tried(folder: Path, number: int) -> Iterator[None]:
         file.write(b".")
     if tries.stat().st_size > _TRIES:
         problem = f"block {number} ended its worker {_TRIES} times: out of memory, or a crash outside Python"
-        raise ApportionError(f"{problem}; its other blocks are committed")
+        raise ApportionError(f"{problem}; what was committed stays")
     yield
     tries.unlink()
 

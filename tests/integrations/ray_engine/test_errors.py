@@ -51,6 +51,15 @@ def test_the_error_and_its_place(
     assert f'{recipe}", line 11, in assign' in note
 
 
+def test_a_state_that_could_not_be_kept(inline: None, rollouts: Make, score: Score, tmp_path: Path) -> None:
+    recipe = tmp_path / "faulty.py"
+    text = RECIPE.format(fault="return None")
+    recipe.write_text(text.replace("observers=[", "initial_state={'seen': {1}}, observers=["))
+    with pytest.raises(InvalidArgument, match="state="):
+        score(rollouts(8), recipe)
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_error_through_ray(cluster: str, rollouts: Make, score: Score) -> None:
     with pytest.raises(MissingInput, match="'verified'"):
         score(rollouts(16), "grpo", parameters={"reward": "verified"})

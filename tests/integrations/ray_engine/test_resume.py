@@ -131,6 +131,18 @@ def test_a_resumed_run_does_not_index_again(
     assert sorted(r["id"] for r in read_blocks(out)) == sorted(f"r{i}" for i in range(16))
 
 
+def test_nothing_of_an_earlier_run_is_believed(inline: None, rollouts: Make, score: Score, tmp_path: Path) -> None:
+    source, out = rollouts(16), tmp_path / "out"
+    score(source, "grpo")
+    for path in out.glob("[!.]*"):
+        path.unlink()
+    assert score(rollouts(8), "grpo").totals.trajectories == 8
+    moved = source.rename(tmp_path / "moved.jsonl")
+    source.write_text("another file")
+    (out / "block-00000.json").unlink()
+    assert score(moved, "grpo", resume=True).totals.trajectories == 8
+
+
 @pytest.mark.parametrize("damage", ["block-00000.parquet", "block-00000.json"])
 def test_a_damaged_block_is_refused(inline: None, rollouts: Make, score: Score, tmp_path: Path, damage: str) -> None:
     source = rollouts(16)
