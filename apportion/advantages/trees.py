@@ -17,7 +17,7 @@ Values go up by one pass per depth: no loop over nodes, rollouts or tokens.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
@@ -102,6 +102,32 @@ class Tree:
         for layer in self._layers:
             found = found.index_add(0, self.parent[layer], found[layer])
         return found
+
+    def among(self, known: Tensor) -> Tree:
+        """The tree of some of its rollouts: where these do not part is no branching point.
+
+        The stretch before such a point belongs to the one child that is left; a node without any stays, unread.
+
+        Args:
+            known: bool[B], the rollouts that are left.
+
+        Example:
+            >>> from apportion.advantages.branches import prefix_tree
+            >>> b = Batch.of(groups=["q"] * 3, turns=[2, 2, 1])
+            >>> tree = prefix_tree(Signal.of(b, Level.TURN, [1.0, 2.0, 1.0, 3.0, 4.0], name="prefix"))
+            >>> tree.node.tolist(), tree.among(torch.tensor([True, False, True])).node.tolist()
+            ([4, 0, 4, 1, 2], [0, 0, 0, 1, 2])
+        """
+        here, live = torch.arange(len(self), device=self.parent.device), self.count(known) > 0
+        child = live & (self.parent != here)
+        idle = torch.bincount(self.parent[child], minlength=len(self)) == 1
+        idle = idle & (self.parent != here)
+        only = child & idle[self.parent]
+        down, up = here.clone(), torch.where(idle, self.parent, here)
+        down[self.parent[only]] = here[only]
+        while not torch.equal(down, down[down]) or not torch.equal(up, up[up]):
+            down, up = down[down], up[up]
+        return replace(self, parent=up[self.parent], node=down[self.node])
 
     def count(self, known: Tensor) -> Tensor:
         """float64[n]: how many known leaves lie under every node; `known` is bool[B]."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from apportion.advantages.branches import branch_tree
 from apportion.advantages.group_stat import group_stat
 from apportion.advantages.modulate import modulate
 from apportion.advantages.modulate_weights import bounded_signed
@@ -15,7 +16,7 @@ from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.recipe import Recipe, State
 from apportion.recipes.suffix_only import suffix_only
-from apportion.recipes.tree_inputs import branches_needed, tree_observers, tree_of
+from apportion.recipes.tree_inputs import branches_needed, tree_observers
 from apportion.rewards import Truncated, outcome
 from apportion.rollouts import Level
 from apportion.signal import Signal
@@ -67,7 +68,9 @@ def cbpo(
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
         solved, branched = signals["outcome"], _branched(batch, signals)
-        tree, base = tree_of(signals, among=solved), group_stat(solved, ddof=0)
+        # A node keeps its place where its parent's outcome is unknown: its members are those branched off there.
+        tree = branch_tree(signals["rollout"], signals["parent"].masked(solved.known), signals["copied"])
+        base = group_stat(solved, ddof=0)
         nodes = _Members(tree, branched)
         leaf = torch.arange(len(tree), device=branched.device) < len(batch)
         # What a stretch owes to its own rollout's credit; the rest is that of the node ahead.

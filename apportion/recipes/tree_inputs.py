@@ -11,7 +11,6 @@ from apportion.errors import InvalidArgument
 from apportion.rewards.base import Reward
 from apportion.rewards.branches import branch_rewards
 from apportion.rewards.prefixes import prefixes
-from apportion.rollouts import Level
 from apportion.signal import Signal
 
 __all__ = ["BRANCH_COLUMNS", "Branches", "branches_needed", "tree_observers", "tree_of"]
@@ -40,22 +39,22 @@ def branches_needed(branches: Branches) -> tuple[str, ...]:
 def tree_of(signals: Mapping[str, Signal], *, among: Signal) -> Tree:
     """The tree that those observers saw, of the rollouts whose outcome is known.
 
-    What is missing leaves before anything is compared: a branch without an outcome makes no branching point.
+    What is missing leaves before anything is compared: a rollout without an outcome, be it the branch or the one that
+    it was branched off, makes no branching point.
 
     Args:
         signals: of `tree_observers`.
         among: the outcome, TRAJECTORY.
 
     Example:
-        >>> from apportion.batch import Batch
+        >>> from apportion.batch import Batch, Level
         >>> b = Batch.of(groups=["q", "q"], turns=[2, 1])
         >>> prefix = Signal.of(b, Level.TURN, [1.0, 2.0, 1.0], name="prefix")
         >>> for outcome in ([1.0, 0.0], [1.0, None]):
         ...     tree_of({"prefix": prefix}, among=Signal.of(b, Level.TRAJECTORY, outcome, name="outcome")).node.tolist()
         [3, 0, 3]
-        [0, 0, 1]
+        [0, 0, 0]
     """
-    known, batch = among.known, among.batch
     if "prefix" in signals:
-        return prefix_tree(signals["prefix"].masked(batch.spread(known, Level.TRAJECTORY, Level.TURN)))
-    return branch_tree(signals["rollout"], signals["parent"].masked(known), signals["copied"])
+        return prefix_tree(signals["prefix"]).among(among.known)
+    return branch_tree(signals["rollout"], signals["parent"], signals["copied"]).among(among.known)

@@ -297,6 +297,25 @@ def test_a_parent_without_an_outcome_has_no_credit_itself(name: str) -> None:
     assert credit.advantages.values.any()
 
 
+def test_the_only_branch_off_a_parent_without_an_outcome_is_a_rollout_like_others() -> None:
+    """RLOO is -1 twice over, and V(a) - V(root) is -1/2; half of it, or none, would come of a point with one child."""
+    rows = [rollout("p", [1, 2, 3], None), rollout("a", [1, 2, 7], 0, parent="p", copied=2), rollout("r", [9], 1)]
+    assert by_rollout(score("treerl", rows))[1:] == [[0.0, 0.0, -2.0], [2.0]]
+    assert by_rollout(score("spo", rows, **SETTINGS["spo"]))[1:] == [[0.0, 0.0, -0.5], [0.5]]
+
+
+def test_a_branch_off_a_branch_without_an_outcome_still_shares_what_that_one_had_copied() -> None:
+    """r and c share two tokens of value 1/2; the prompt is worth 3/4."""
+    rows = [
+        rollout("r", [1, 2, 3], 1),
+        rollout("b", [1, 2, 4, 5], None, parent="r", copied=2),
+        rollout("c", [1, 2, 4, 6], 0, parent="b", copied=3),
+        rollout("o", [9], 1),
+    ]
+    made = by_rollout(score("spo", rows, **SETTINGS["spo"]))
+    assert made == [[-0.25, -0.25, 0.5], [0.0] * 4, [0.0, 0.0, 0.0, -0.5], [0.25]]
+
+
 def test_equal_turns_of_a_rollout_without_an_outcome_share_nothing() -> None:
     rows = [t for t in small_tree() if t.id in ("p-a", "p-b")]
     other = rollout("p-x", [5], 0.0, group="p", prompt_ids=[99])
