@@ -43,7 +43,7 @@ def counts(seen: TokenAudit) -> Any:
     none = f", {c.count(seen.text_only)} of text only" if seen.text_only else ""
     rows: list[list[c.Cell]] = [
         ["rollouts", f"{c.count(seen.rollouts)} with tokens{none}; {c.count(seen.rendered)} rendered again"],
-        ["replies", f"{c.count(seen.replies)} of {c.count(seen.policy_tokens)} policy tokens in all"],
+        ["replies", f"{c.count(seen.replies)} with {c.count(seen.policy_tokens)} policy tokens in all"],
         ["text and back", _changed(seen.round_trip_changed, seen.replies, "no tokenizer")],
         ["rendered again", _changed(seen.template_changed, seen.replies, "no tokenizer or no messages")],
         ["end ids", ", ".join(map(str, seen.end_ids)) or "none known: name them with --end-id"],

@@ -53,7 +53,8 @@ class Session:
         if memory.last is None or memory.last.action is not action:
             after = memory.state.copy()
             effects = action_effects(action, after, tools=self.tools, limits=self.limits)
-            after.seen.update(effect.path for effect in effects if effect.kind in ("read", "write") and effect.sure)
+            touched = {effect.path for effect in effects if effect.kind in ("read", "write") and effect.sure}
+            after.seen = after.seen if touched <= after.seen else after.seen | touched
             memory.last = Step(action, memory.state, effects, after)
         return memory.last
 

@@ -15,7 +15,7 @@ __all__ = ["State", "Workspace", "join", "merge"]
 Value: TypeAlias = str | list[str]
 
 _LINKS = 8
-_KEPT = 500
+_KEPT = 2_000
 # Text of a variable or a file that is followed; what is longer counts as unknown.
 _LONGEST = 50_000
 
@@ -65,7 +65,7 @@ class State:
         arguments: `$1`, `$2`, ...
         links: from path to target, both absolute.
         files: content of files written in the rollout; UNKNOWN where it cannot be known.
-        seen: paths that were read or written; the session adds them after each action.
+        seen: paths that were read or written; the session replaces them after each action, copies share them.
         git_aliases: by name.
         lost: whether there were more variables, files or links than are followed; nothing is certain from then on.
     """
@@ -95,7 +95,6 @@ class State:
             arguments=list(self.arguments),
             links=dict(self.links),
             files=dict(self.files),
-            seen=set(self.seen),
             git_aliases=dict(self.git_aliases),
         )
 

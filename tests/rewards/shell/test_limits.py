@@ -93,7 +93,7 @@ def test_the_parser_is_imported_when_it_is_needed() -> None:
 
 def test_nothing_is_certain_once_there_is_more_than_can_be_followed() -> None:
     state = State(Workspace())
-    for start in range(0, 600, 100):
+    for start in range(0, 2_100, 100):
         analyse("".join(f": > f{n}; " for n in range(start, start + 100)), state)
     effects = analyse("echo 'rm -rf /srv' > evil; sh evil", state)
     assert [effect.how for effect in effects if effect.kind == "unknown"] == [
@@ -104,5 +104,5 @@ def test_nothing_is_certain_once_there_is_more_than_can_be_followed() -> None:
 @pytest.mark.parametrize("many", ["ln -s /srv l{n}; ", "v{n}=x; "])
 def test_links_and_variables_are_not_dropped_in_silence(many: str) -> None:
     state = State(Workspace())
-    effects = [analyse("".join(many.format(n=n) for n in range(at, at + 100)), state) for at in range(0, 600, 100)]
-    assert [any(effect.kind == "unknown" for effect in one) for one in effects] == [False] * 5 + [True]
+    effects = [analyse("".join(many.format(n=n) for n in range(at, at + 100)), state) for at in range(0, 2_100, 100)]
+    assert [any(effect.kind == "unknown" for effect in one) for one in effects] == [False] * 20 + [True]
