@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 from types import TracebackType
 from typing import Self, get_args
 from urllib.parse import urlsplit
@@ -36,6 +37,7 @@ class OpenAITransport:
         silence_s: seconds without a byte after which a call is given up. A server that drips needs `Timeout` too.
         connections: the most connections held at once.
         response_bytes: the largest reply that is read.
+        tls: which certificates are trusted; default: httpx's.
 
     Raises:
         InvalidArgument: one of these that cannot be used; an environment variable that is empty or absent; when
@@ -57,6 +59,7 @@ class OpenAITransport:
         silence_s: float = 60.0,
         connections: int = 256,
         response_bytes: int = 4 * 2**20,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -89,6 +92,7 @@ class OpenAITransport:
             timeout=self._httpx.Timeout(silence_s, pool=None),
             limits=self._httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
             follow_redirects=False,
+            verify=True if tls is None else tls,
         )
 
     async def ask(self, request: Request) -> Response:

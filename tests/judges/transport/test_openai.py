@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import ssl
 import tracemalloc
 from collections.abc import Callable
 
@@ -15,6 +16,8 @@ from apportion.judges.transport.http_reply import json_object, retry_after
 from apportion.judges.transport.openai_wire import body_of, response_of
 from tests.judges.transport.said import ask, reply, serving
 
+# Reading all certificates of a machine takes longer than these tests.
+TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 GOOD = {
     "model": "judge-1",
     "choices": [{"message": {"content": "7"}, "finish_reason": "stop"}],
@@ -26,7 +29,7 @@ def said(parts: list[bytes | float | None], request: Request | None = None, **se
     async def run() -> Response:
         async with (
             serving(lambda _: parts) as address,
-            OpenAITransport(address, **settings) as client,
+            OpenAITransport(address, tls=TLS, **settings) as client,
         ):
             return await Timeout(client, seconds=5).ask(request or ask())
 
@@ -51,7 +54,7 @@ def test_what_is_posted() -> None:
             seen.append(sent)
             return [reply(json.dumps(GOOD).encode())]
 
-        async with serving(send) as address, OpenAITransport(address) as client:
+        async with serving(send) as address, OpenAITransport(address, tls=TLS) as client:
             await client.ask(ask(schema={"type": "integer"}, seed=3, temperature=0.5))
 
     asyncio.run(run())
@@ -194,7 +197,7 @@ def test_a_server_that_drips_ends_at_the_timeout() -> None:
         drip: list[bytes | float | None] = [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"]
         async with (
             serving(lambda _: drip + [b" ", 0.02] * 200) as address,
-            OpenAITransport(address, silence_s=1) as client,
+            OpenAITransport(address, silence_s=1, tls=TLS) as client,
         ):
             await Timeout(client, seconds=0.2).ask(ask())
 
@@ -208,7 +211,7 @@ def test_a_silent_server() -> None:
 
 def test_nobody_listens() -> None:
     with pytest.raises(Failure, match="unavailable: no connection") as caught:
-        asyncio.run(OpenAITransport("http://127.0.0.1:1/v1").ask(ask()))
+        asyncio.run(OpenAITransport("http://127.0.0.1:1/v1", tls=TLS).ask(ask()))
     assert caught.value.charged == "no"
 
 
@@ -222,7 +225,7 @@ def test_the_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch, capl
             seen.append(sent)
             return [reply(b"wrong key: " + b"x" * 280 + b"sk-secret", status="401 No")]
 
-        async with serving(send) as address, OpenAITransport(address, key_variable="JUDGE_KEY") as client:
+        async with serving(send) as address, OpenAITransport(address, key_variable="JUDGE_KEY", tls=TLS) as client:
             assert "secret" not in client.identity + repr(client)
             await client.ask(ask())
 
@@ -256,7 +259,7 @@ def test_bad_settings(settings: dict[str, object]) -> None:
 
 def test_one_answer_per_request() -> None:
     with pytest.raises(InvalidArgument, match="n=2"):
-        asyncio.run(OpenAITransport("http://127.0.0.1:1/v1").ask(ask(n=2)))
+        asyncio.run(OpenAITransport("http://127.0.0.1:1/v1", tls=TLS).ask(ask(n=2)))
 
 
 @pytest.mark.parametrize("text", ["", "soon", "nan", "inf", "-1", "9" * 99, "Mon, 99 Foo 2026 00:00:00 GMT"])
