@@ -76,12 +76,20 @@ def examine(
 
 def _verl(file: Path | None, overrides: Sequence[str]) -> list[Finding]:
     from apportion.integrations.doctor.verl_checks import check_verl_config
-    from apportion.integrations.doctor.verl_config import compose
+    from apportion.integrations.doctor.verl_config import compose, unknown_keys
 
     try:
-        return check_verl_config(compose(file, overrides))
+        config = compose(file, overrides)
+        # On the command line a new key has a plus, which says that it is meant.
+        new = unknown_keys(config) if file is not None else []
+        return [*check_verl_config(config), *map(_new, new)]
     except (InvalidArgument, MissingExtra) as error:
         return [_refused("veRL configuration", error)]
+
+
+def _new(key: str) -> Finding:
+    message = "veRL's own configuration does not have this key"
+    return Finding(severity="warning", about=key, message=message, remedy="look for a misspelt name")
 
 
 def _trl(file: Path) -> list[Finding]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from apportion._extras import require
 from apportion.errors import InvalidArgument, MissingExtra
 
-__all__ = ["compose", "value_of"]
+__all__ = ["compose", "unknown_keys", "value_of"]
 
 _MAIN = "ppo_trainer"
+# Sections that take any name.
+_OPEN = ("algorithm.apportion", "reward.custom_reward_function.reward_kwargs", "ray_kwargs.ray_init", "hydra")
 
 
 def compose(file: Path | None = None, overrides: Sequence[str] = ()) -> Any:
@@ -62,6 +64,28 @@ def _schema() -> Path:
     if found is None or not found.submodule_search_locations:
         raise MissingExtra("verl", "verl")
     return Path(next(iter(found.submodule_search_locations))) / "trainer" / "config"
+
+
+def unknown_keys(config: Any) -> list[str]:
+    """Keys that veRL's schema does not have: in a file a misspelt one is taken without a word.
+
+    Args:
+        config: of `compose`.
+    """
+    conf: Any = require("omegaconf", extra="verl").OmegaConf
+    plain = [conf.to_container(one, resolve=False) for one in (config, compose())]
+    return list(_beyond(*plain, ""))
+
+
+def _beyond(given: Mapping[str, Any], known: Mapping[str, Any], path: str) -> Iterator[str]:
+    for key, value in given.items():
+        name = f"{path}{key}"
+        if name.startswith(_OPEN):
+            continue
+        if key not in known:
+            yield name
+        elif isinstance(value, dict) and isinstance(known[key], dict) and known[key]:
+            yield from _beyond(value, known[key], f"{name}.")
 
 
 def value_of(config: Any, key: str, default: Any = None) -> Any:

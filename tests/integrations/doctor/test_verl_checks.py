@@ -9,7 +9,7 @@ import pytest
 from apportion.errors import InvalidArgument
 from apportion.integrations.doctor.finding import Finding
 from apportion.integrations.doctor.verl_checks import check_verl_config
-from apportion.integrations.doctor.verl_config import compose, value_of
+from apportion.integrations.doctor.verl_config import compose, unknown_keys, value_of
 from tests.differential import needs
 
 needs.trainer("hydra", extra="verl")
@@ -142,8 +142,11 @@ def test_files_over_the_schema(tmp_path: Path) -> None:
     made = compose(tmp_path / "mine.yaml", ["trainer.nnodes=2"])
     assert value_of(made, "algorithm.apportion.penalty") == 0.5
     assert value_of(made, "trainer.nnodes") == 2
+    assert unknown_keys(made) == []
     (tmp_path / "plain.yaml").write_text("algorithm: {adv_estimator: apportion_grpo}\n")
     assert value_of(compose(tmp_path / "plain.yaml"), "algorithm.adv_estimator") == "apportion_grpo"
+    (tmp_path / "plain.yaml").write_text("trainer: {nnodse: 2}\nmine: 1\n")
+    assert unknown_keys(compose(tmp_path / "plain.yaml")) == ["trainer.nnodse", "mine"]
 
 
 def test_what_hydra_refuses_is_told_in_its_words(tmp_path: Path) -> None:
