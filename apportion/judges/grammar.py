@@ -28,7 +28,8 @@ UnreadKind: TypeAlias = Literal[
 
 _LONGEST = 200_000
 _RAW = 400
-_PART = re.compile(r'\s*([A-Za-z][A-Za-z0-9_.]*)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)\s*(;|\Z)')
+_BLANK = " \t\r\n"
+_PART = re.compile(r'[ \t]*([A-Za-z][A-Za-z0-9_.]*)[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|[^\s;"]+)[ \t]*(;|\Z)')
 # A line of three or more marks opens or closes quoted text, as in Markdown.
 _BLOCK = re.compile(r" {0,3}(```+|~~~+)")
 
@@ -154,14 +155,14 @@ class _Broken(Exception):
 def _from_line(text: str, form: Form, nonce: str) -> Read:
     answer = _after_thoughts(text)
     # Only \n ends a line: a separator that some viewers do not show must not make a line of its own.
-    lines = answer.rstrip().split("\n")
+    lines = answer.rstrip(_BLANK).split("\n")
     marker = f"VERDICT {nonce}:"
     count = answer.count(marker)
     if not count:
         raise _Broken("no-verdict", f"no line starts with {marker!r}")
     if count > 1:
         raise _Broken("duplicate", f"{count} verdicts where one is allowed")
-    last = lines[-1].rstrip()
+    last = lines[-1].rstrip(_BLANK)
     if not last.startswith(marker):
         raise _Broken("no-verdict", "the verdict is not the last line, by itself")
     if _inside_block(lines[:-1], nonce):
