@@ -100,7 +100,7 @@ def _row(key: str, found: Mapping[str, Any]) -> Row:
         # Position t scores token t + 1 of prompt and response.
         columns["teacher_logps"] = found["teacher_logprobs"].flatten()[prompt.size - 1 :][: response.size]
     columns.update(facts.get("token_columns") or {})
-    tokens = {name: np.asarray(column, np.float64).reshape(-1) for name, column in columns.items()}
+    tokens = {name: _numbers(column) for name, column in columns.items()}
     wrong = [f"{name}: {column.size}" for name, column in tokens.items() if column.size != response.size]
     if wrong:
         raise InvalidArgument("token_columns", wrong, f"{response.size} numbers, one per response token, in row {key}")
@@ -115,6 +115,11 @@ def _row(key: str, found: Mapping[str, Any]) -> Row:
         facts=facts,
         dataset={name: found[name] for name in ("extra_info", "reward_model") if name in found},
     )
+
+
+def _numbers(column: Any) -> npt.NDArray[np.float64]:
+    # A critic's values may be of a precision that NumPy does not have.
+    return torch.as_tensor(column).detach().cpu().to(torch.float64).flatten().numpy()
 
 
 def _whole(tensor: Tensor) -> npt.NDArray[np.int64]:

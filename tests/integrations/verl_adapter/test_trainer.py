@@ -203,6 +203,12 @@ def test_rejected_tokens_leave_the_loss_but_split_no_turn(monkeypatch: pytest.Mo
     assert credited.advantages[2, 3] != 0
 
 
+def test_values_of_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Trainer(monkeypatch, "apportion_ppo", "critic.enable=True", "+algorithm.apportion.whitening=none")
+    found = made.step(stored(values=nested([[0.5] * len(mask) for mask in MASKS], torch.bfloat16)))
+    assert found[3, 0] == -0.25
+
+
 def test_columns_beside_the_score(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = [{"rollout_columns": {"greedy_reward": 0.5}, "reward_extra_info": {"format": 1.0}} for _ in MASKS]
     found = Trainer(monkeypatch, "apportion_remax").step(stored(facts))
