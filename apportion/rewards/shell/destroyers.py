@@ -45,4 +45,4 @@ def carried(program: str, words: Sequence[str]) -> list[str]:
                 texts.extend(words[at + 1 : at + 2])
             elif word.startswith(option + "=") or (len(option) == 2 and word.startswith(option)):
                 texts.append(word.removeprefix(option).removeprefix("="))
-    return texts
+    return [text.removeprefix("ProxyCommand=") for text in texts]

@@ -204,7 +204,10 @@ def _edit(call: Call) -> str:
     words = [word for word in call.argv[1:] if not word.startswith(("-", "+"))]
     if "-R" in call.argv:
         return ""
-    if _ERASES.search(" ".join([*call.argv[1:], call.stdin or ""])):
+    erased = _ERASES.search(" ".join([*call.argv[1:], call.stdin or ""]))
+    if erased is not None and "delete" in erased[0]:
+        call.emit("delete", UNKNOWN, last=False, how=f"{call.name} runs code that deletes")
+    elif erased is not None:
         call.unknown(f"{call.name} may delete: {call.line}")
     for command in re.findall(r"!\s*([^|\n]+)", " ".join([*call.argv[1:], call.stdin or ""])):
         call.machine.run_text(command)
@@ -353,7 +356,7 @@ def _find(call: Call) -> str:
 
 HANDLERS: dict[str, Handler] = {
     "rm": _rm,
-    **dict.fromkeys(("rmdir", "unlink", "srm", "trash", "trash-put", "rimraf", "del"), _remove),
+    **dict.fromkeys(("rmdir", "unlink", "srm", "trash", "trash-put", "rimraf", "del", "del-cli", "trash-cli"), _remove),
     "shred": _shred,
     **dict.fromkeys(("cp", "mv", "install"), _copy),
     "ln": _ln,

@@ -236,7 +236,8 @@ class Machine:
                 self.report("unknown", f"{name} may run {variable}={plain(text)[:80]}")
         for text in carried(name, rest):
             if may_destroy(text):
-                self.report("unknown", f"{name} may run {plain(text)[:80]}")
+                # It is handed files, too.
+                self.run_text(f"{text} $__UNKNOWN__")
         self.report("run", f"runs {plain(' '.join(argv))[:120]}", argv=(name, *rest), env=env)
         if "/" not in argv[0] and name in self.state.functions and name not in self.expanding:
             return self._function(name, rest, stdin)

@@ -22,12 +22,14 @@ _TALKERS = {"man", "info", "apropos", "whatis", "which", "type", "whereis", "has
             "du", "df", "tree", "od", "hexdump", "strings", "jq", "ps", "top", "id", "date", "locate",
             "pytest", "tox", "nox", "ruff", "mypy", "yarn", "pnpm", "gsutil", "gcloud", "heroku", "helm",
             "terraform", "poetry", "uv", "hatch", "md5sum", "sha256sum", "crontab"}  # fmt: skip
-# An option whose value is code, and what deletes files in languages that are not modelled.
+# An option whose value is code; what deletes files in languages that are not modelled, and what may.
 _CODE = re.compile(r"--?(e|c|E|r|run|exec|execute|eval|evaluate|[cC]ommand|ex|code)")
 _CODE_DELETES = re.compile(
-    r"\b(rm_rf!?|rm_r|rmtree|unlink|Remove-Item|del_dir\w*|delete-(file|directory)|deltree|File\.rm"
-    r"|(delete|remove|system|writefile)\w*\s*\()"
+    r"\b(rm_rf!?|rm_r|rmtree|unlink|Remove-Item|del_dir\w*|delete-(file|directory)|deltree|File\.rm|deleteDir|file:delete"
+    r"|file delete|removeFile|removeDirectory\w*|removeItem|(Files?|Path)\b[^;\n]{0,80}\.delete)\b"
 )
+_CODE_MAY_DELETE = re.compile(r"\b(delete|remove|system|writefile)\w*\s*\(")
+
 # How a program that nobody knows is mostly told to edit a file, and what looks like one.
 _IN_PLACE = {"-i", "-w", "--in-place", "--inplace", "--write", "--fix", "--overwrite", "--replace"}
 _FILE = re.compile(r"[^-][^:=\s]*\.[A-Za-z]\w{0,5}")
@@ -46,8 +48,12 @@ def opaque(call: Call) -> str:
                 break
         for option, text in itertools.pairwise(call.argv[1:]):
             if _CODE.fullmatch(option) and _CODE_DELETES.search(text):
+                # Which file it is stands somewhere in the code.
+                call.emit("delete", UNKNOWN, last=False, how=f"{plain(call.name)} runs code that deletes")
+            elif _CODE.fullmatch(option) and _CODE_MAY_DELETE.search(text):
                 call.unknown(f"{plain(call.name)} runs code that may delete: {plain(text)[:100]}")
-                break
+        if call.stdin and (_CODE_DELETES.search(call.stdin) or _CODE_MAY_DELETE.search(call.stdin)):
+            call.unknown(f"{plain(call.name)} may run code that deletes: {plain(call.stdin)[:100]}")
         if _IN_PLACE & set(call.argv[1:]):
             for word in call.argv[1:]:
                 if _FILE.fullmatch(word):

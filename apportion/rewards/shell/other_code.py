@@ -168,11 +168,17 @@ def _interpreter(call: Call) -> str:
         words = ["-e" if word in ("-pe", "-ep") else word for word in words]
     elif language in ("deno", "bun") and words[:1] == ["eval"]:
         words = ["-e", *words[1:]]
+    elif language in ("deno", "bun") and words[:1] == ["run"]:
+        words = words[1:]
     given = read(words, grammar)
     letters_of_code = ("e", "r") if language == "php" else ("e", "p") if language == "node" else ("e",)
     code = "\n".join(text for letter in letters_of_code for text in given.values.get(letter, []))
     operands = list(given.operands)
-    if not code and operands:
+    for required in given.values.get("r", []) if language == "node" else []:
+        code += "\n" + call.machine.state.files.get(call.path(required), "")
+    if not code and operands and operands[0] in ("-", "/dev/stdin"):
+        code = call.stdin or ""
+    elif not code and operands:
         path = call.path(operands.pop(0))
         content = call.machine.state.files.get(path)
         if content is None:

@@ -61,6 +61,10 @@ def _python(call: Call) -> str:
     grammar = Grammar(valued="cmWX", first=True)
     words: list[str] = call.argv[1:]
     given = read(words, grammar)
+    for name in ("sitecustomize.py", "usercustomize.py"):
+        # Whoever starts Python runs these.
+        if call.path(name) in call.machine.state.files:
+            run_python(call, call.machine.state.files[call.path(name)])
     code = given.value("c")
     if code is not None:
         return run_python(call, code, arguments=["-c", *given.operands])

@@ -45,12 +45,13 @@ _SIMPLE: dict[str, tuple[str, tuple[str, ...], int]] = {
     "prlimit": ("p", (), 0),
     "choom": ("np", (), 0),
     "cpulimit": ("lpe", ("limit", "pid", "exe"), 0),
-    "setarch": ("", (), 1),
+    "setarch": ("", (), 0),
     "systemd-run": ("pEMHutG", ("unit", "property", "slice", "setenv", "uid", "gid", "description"), 0),
     "chpst": ("uUbendmlLoprstacf", (), 0),
     "xvfb-run": ("nefps", ("server-args", "server-num"), 0),
     "sem": ("j", ("id",), 0),
-    "chronic": ("", (), 0),
+    **dict.fromkeys(("chronic", "tini", "dumb-init", "firejail"), ("", (), 0)),
+    **dict.fromkeys(("gosu", "su-exec"), ("", (), 1)),
 }
 _LAUNCHERS = {
     "uv": "run",
@@ -327,6 +328,8 @@ def _make(call: Call) -> str:
 def _npm(call: Call) -> str:
     """Scripts of a package.json that the rollout wrote."""
     words = [word for word in call.argv[1:] if not word.startswith("-")]
+    if words[:1] in (["dlx"], ["exec"], ["x"]):
+        return _npx(Call(call.machine, call.argv[call.argv.index(words[0]) :], call.stdin, call.env))
     content = call.machine.state.files.get(call.path("package.json"))
     if not words or content is None:
         return opaque(call)

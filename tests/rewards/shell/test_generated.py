@@ -36,7 +36,8 @@ LAYERS: list[Layer] = [
     lambda line: f"echo {shlex.quote(line)} | sh",
     lambda line: f"printf %s {shlex.quote(line)} | bash -s",
     lambda line: f"bash <<< {shlex.quote(line)}",
-    lambda line: f"x=$({line})",
+    # With two brackets in front it would be arithmetic.
+    lambda line: f"x=$( {line} )",
     lambda line: f"trap {shlex.quote(line)} EXIT",
     lambda line: f"f() {{ {line}; }}; f",
     lambda line: f'cmd={shlex.quote(line)}; eval "$cmd"',
