@@ -253,7 +253,7 @@ def supervise(options: argparse.Namespace) -> int:
         known: list[tuple[dict[str, int], set[str]]] = []
         for kill in range(options.kills):
             worker = part("judge")
-            while len(journalled(options.folder)) < options.judgements * (kill + 1) // (options.kills + 1):
+            while get("stats")["answered"] < options.judgements * (kill + 1) // (options.kills + 1):  # type: ignore[operator]
                 if worker.poll() is not None:
                     print("the judging process ended before it was killed")
                     return 1

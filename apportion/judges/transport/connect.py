@@ -129,6 +129,7 @@ def connect(
             concurrency=concurrency,
             requests_per_minute=requests_per_minute,
             tokens_per_minute=tokens_per_minute,
+            before=() if book is None else book.recent,
         )
         retry = Retry(limits, attempts=attempts, first_wait_s=first_wait_s, total_s=total_s)
         pause = Pause(retry, after=give_up_after, pause_s=pause_s, abstain_s=abstain_s, probe_s=probe_s)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
+from collections import deque
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -17,13 +19,16 @@ __all__ = ["Journal", "Sync"]
 Sync: TypeAlias = Literal["each", "system"]
 
 _FORMAT = 1
+_RECENT_S = 60.0
 
 
 class Journal:
     """JSON lines, only ever appended to; one process writes at a time.
 
-        {"journal": 1, "scope": ...}   {"asked": digest}   {"answered": digest, "response": {...}}
-        {"ended": digest, "why": ...}  (a call that brought no answer)
+        {"journal": 1, "scope": ...}
+        {"asked": digest, "at": seconds since 1970, "tokens": expected}
+        {"answered": digest, "response": {...}}
+        {"ended": digest, "why": ...}              (a call that brought no answer)
 
     A last line that a kill tore is cut off; any other line that cannot be read is an error. Only where the answers
     stand is held in memory.
@@ -33,6 +38,7 @@ class Journal:
         unfinished: calls of earlier runs that began and have no end: in flight when the run was killed.
         repeated: of these, how many were asked again now.
         input_tokens, output_tokens: of all its answers.
+        recent: (seconds ago, tokens expected) of the calls of earlier runs that began in the last minute.
 
     Args:
         path: the file; made where it is missing.
@@ -51,6 +57,7 @@ class Journal:
         self._sync = sync
         self._at: dict[bytes, int] = {}
         self._open: set[bytes] = set()
+        self._began: deque[tuple[float, int]] = deque()
         self.repeated = self.input_tokens = self.output_tokens = 0
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
@@ -62,6 +69,8 @@ class Journal:
             os.close(self._file)
             raise
         self.unfinished = len(self._open)
+        now = time.time()
+        self.recent = [(max(0.0, now - at), tokens) for at, tokens in self._began]
 
     @property
     def answers(self) -> int:
@@ -104,6 +113,9 @@ class Journal:
                 raise InvalidArgument("scope", scope, f"what {self.path} was written for: {record['scope']!r}")
         elif "asked" in record:
             self._open.add(bytes.fromhex(record["asked"]))
+            self._began.append((float(record["at"]), int(record["tokens"])))
+            while self._began[0][0] < self._began[-1][0] - _RECENT_S:
+                self._began.popleft()
         elif "ended" in record:
             self._open.discard(bytes.fromhex(record["ended"]))
         else:
@@ -136,13 +148,13 @@ class Journal:
             lines.seek(at)
             return replace(Response(**json.loads(lines.readline())["response"]), cached=True)
 
-    def asked(self, digest: str) -> None:
-        """A call begins."""
+    def asked(self, digest: str, tokens: int) -> None:
+        """A call begins, of so many tokens as far as one can tell."""
         key = bytes.fromhex(digest)
         if key in self._open:
             self._open.discard(key)
             self.repeated += 1
-        self._write({"asked": digest})
+        self._write({"asked": digest, "at": round(time.time(), 3), "tokens": tokens})
 
     def ended(self, digest: str, why: str) -> None:
         """A call brought no answer."""

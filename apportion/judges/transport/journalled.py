@@ -8,6 +8,7 @@ from apportion.judges.exchange import Request, Response, Transport, TransportErr
 from apportion.judges.transport.base import Wrapper
 from apportion.judges.transport.journal import Journal
 from apportion.judges.transport.once import Once
+from apportion.judges.transport.sizes import tokens_expected
 
 __all__ = ["Journalled", "Resumed"]
 
@@ -64,7 +65,7 @@ class Journalled(Wrapper):
     async def ask(self, request: Request) -> Response:
         """The answer, which is in the journal."""
         digest = request.digest()
-        self._journal.asked(digest)
+        self._journal.asked(digest, tokens_expected(request))
         try:
             response = await self._inner.ask(request)
         except TransportError as error:

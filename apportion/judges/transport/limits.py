@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from apportion.judges.exchange import Request, Response, Transport, TransportError
 from apportion.judges.transport.base import Failure, Wrapper, at_least
@@ -26,6 +27,7 @@ class Limits(Wrapper):
         concurrency: the most calls at once, >= 1.
         requests_per_minute: None: any number.
         tokens_per_minute: None: any number. A request that expects more fails as "refused".
+        before: (seconds ago, tokens) of calls of a run that this one goes on from, oldest first: they count too.
 
     Raises:
         InvalidArgument: a limit below 1.
@@ -47,14 +49,17 @@ class Limits(Wrapper):
         concurrency: int = 16,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
+        before: Sequence[tuple[float, int]] = (),
     ) -> None:
         super().__init__(inner)
         at_least("concurrency", concurrency, 1, whole=True)
         at_least("requests_per_minute", requests_per_minute, 1)
         at_least("tokens_per_minute", tokens_per_minute, 1)
         self._slots = asyncio.Semaphore(concurrency)
-        self._calls = None if requests_per_minute is None else Window(requests_per_minute)
-        self._tokens = None if tokens_per_minute is None else Window(tokens_per_minute)
+        self._calls: Window | None = None
+        if requests_per_minute is not None:
+            self._calls = Window(requests_per_minute, before=[(ago, 1) for ago, _ in before])
+        self._tokens = None if tokens_per_minute is None else Window(tokens_per_minute, before=before)
         self._most_tokens = tokens_per_minute
         self.in_flight = self.most_in_flight = 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from apportion.errors import InvalidArgument
 
@@ -20,6 +20,7 @@ class Window:
     Args:
         limit: units per window, > 0.
         seconds: length of the window.
+        before: (seconds ago, units) of what began before this object did, oldest first.
         clock, sleep: time; for tests.
 
     Raises:
@@ -31,6 +32,7 @@ class Window:
         limit: float,
         *,
         seconds: float = 60.0,
+        before: Iterable[tuple[float, float]] = (),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -38,8 +40,9 @@ class Window:
         self._seconds = seconds
         self._clock = clock
         self._sleep = sleep
-        self._taken: deque[list[float]] = deque()
-        self._sum = 0.0
+        now = clock()
+        self._taken = deque([now - ago, units] for ago, units in before)
+        self._sum = sum(units for _, units in self._taken)
         self._turn = asyncio.Lock()
 
     def _forget(self) -> None:

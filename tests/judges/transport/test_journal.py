@@ -23,7 +23,8 @@ from apportion.judges.transport import (
     ask_all,
     connect,
 )
-from tests.judges.transport.said import ask
+from apportion.judges.transport.window import Window
+from tests.judges.transport.said import Clock, ask
 
 
 def texts(transport: Transport, *tags: str, close: bool = True) -> list[str]:
@@ -77,7 +78,7 @@ def test_failures_are_not_answers_and_not_in_flight(tmp_path: Path) -> None:
 def test_calls_in_flight_are_counted_when_they_repeat(tmp_path: Path) -> None:
     killed = Journal(tmp_path / "j", scope="mock")
     for tag in "abc":
-        killed.asked(ask(tag).digest())
+        killed.asked(ask(tag).digest(), 30)
     asyncio.run(killed.answered(ask("b").digest(), says(ask("b"))))
     killed.close()
     journal = Journal(tmp_path / "j", scope="mock")
@@ -100,14 +101,14 @@ def test_a_cancelled_call_is_not_in_flight(tmp_path: Path) -> None:
 
 
 @settings(max_examples=25)
-@given(st.data())
+@given(st.floats(0, 1), st.sampled_from([b"", b"\0\0\0"]))
 def test_a_journal_torn_anywhere_keeps_every_whole_answer(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, share: float, tail: bytes
 ) -> None:
     path = tmp_path_factory.mktemp("torn") / "j"
     texts(stacked(Mock(says), path), *"abc")
     whole = path.read_bytes()
-    kept = whole[: data.draw(st.integers(0, len(whole)))] + data.draw(st.sampled_from([b"", b"\0\0\0"]))
+    kept = whole[: round(share * len(whole))] + tail
     path.write_bytes(kept)
     complete = kept.count(b"}}\n")
     mock = Mock(says)
@@ -120,7 +121,12 @@ def test_a_journal_torn_anywhere_keeps_every_whole_answer(
 
 @pytest.mark.parametrize(
     "content",
-    [b"hello\n", b'{"id": 1}\n{"id": 2}\n', b'{"journal": 1, "scope": "mock"}\nnonsense\n{"asked": "00"}\n', b"[]\n"],
+    [
+        b"hello\n",
+        b'{"id": 1}\n{"id": 2}\n',
+        b'{"journal": 1, "scope": "mock"}\nnonsense\n{"asked": "00", "at": 0, "tokens": 0}\n',
+        b"[]\n",
+    ],
 )
 def test_what_is_no_journal_is_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "j"
@@ -179,6 +185,32 @@ def test_what_earlier_runs_spent_counts(tmp_path: Path) -> None:
     assert texts(poor, *"abc", close=False) == ["about a", "about b", "budget"]
     assert poor.counts()["input_tokens"] == 6
     asyncio.run(poor.aclose())
+
+
+def test_a_rate_limit_holds_through_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    began = 1e9
+    for at in (0.0, 50.0, 70.0):
+        monkeypatch.setattr(time, "time", lambda at=at: began + at)
+        journal = Journal(tmp_path / "j", scope="mock")
+        journal.asked(ask(str(at)).digest(), 30)
+        journal.close()
+    monkeypatch.setattr(time, "time", lambda: began + 75)
+    journal = Journal(tmp_path / "j", scope="mock")
+    assert journal.recent == [(25.0, 30), (5.0, 30)]
+    slept: list[float] = []
+
+    async def run() -> None:
+        clock = Clock()
+        window = Window(3, before=[(ago, 1) for ago, _ in journal.recent], clock=clock, sleep=clock.sleep)
+        await window.take(1)
+        await window.take(1)
+        slept.extend(clock.slept)
+
+    asyncio.run(run())
+    assert slept == [35.0]
+    journal.close()
 
 
 def test_cache_keeps_answers_by_everything_that_changes_them(tmp_path: Path) -> None:
