@@ -10,7 +10,7 @@ __all__ = ["FLAGS", "flags", "folded"]
 
 _LONGEST = 100_000
 # Letters of other scripts that read as Latin ones, after NFKC and lower case.
-_ALIKE = str.maketrans("асеорхуіјѕһԁԛѡνοραικτгԍӏ", "aceopxyijshdqwvopaiktrgl")
+_ALIKE = str.maketrans("асеорхуіјѕһԁԛѡνοραικτгԍӏı", "aceopxyijshdqwvopaiktrgli")
 _MARKS = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
 )
