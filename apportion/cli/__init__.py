@@ -4,6 +4,7 @@
     apportion audit ROLLOUTS            what is wrong with a file of rollouts before training on it
     apportion probe ROLLOUTS            which signals vary where the outcome does not
     apportion score ROLLOUTS -r RECIPE -o FILE      credit for every policy token, with its ledger
+    apportion show CREDIT               why the turns of a rollout got their credit
     apportion recipes [NAME]            what there is, and what it needs
     apportion doctor [OVERRIDE]...      what is wrong between a trainer, its configuration and a recipe
 

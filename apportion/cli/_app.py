@@ -15,6 +15,7 @@ from apportion.cli.doctor import doctor
 from apportion.cli.probe import probe
 from apportion.cli.recipes import recipes
 from apportion.cli.score import score
+from apportion.cli.show import show
 from apportion.errors import ApportionError
 
 __all__ = ["app"]
@@ -80,5 +81,5 @@ def _options(
     """How much each token of an agent's rollouts deserves, and why."""
 
 
-for _command in (demo, audit, probe, score, recipes, doctor):
+for _command in (demo, audit, probe, score, show, recipes, doctor):
     app.command(epilog=_EPILOG)(_command)

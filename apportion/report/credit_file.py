@@ -21,6 +21,7 @@ from apportion.errors import BadRow, InvalidArgument
 from apportion.recipe import Recipe
 from apportion.report.credit_parquet import ParquetRecords, parquet_header, parquet_records
 from apportion.report.credit_record import Record
+from apportion.rewards.base import role_of
 from apportion.rollouts import Level
 
 __all__ = ["FORMAT", "VERSION", "CreditWriter", "credit_header", "read_credit", "read_header"]
@@ -53,6 +54,7 @@ def credit_header(recipe: Recipe, *, source: str) -> dict[str, Any]:
             "reconstruction": recipe.reconstruction,
         },
         "observers": {o.name: Level(o.level).name.lower() for o in recipe.observers},
+        "labels": [o.name for o in recipe.observers if role_of(o) == "label"],
     }
 
 
