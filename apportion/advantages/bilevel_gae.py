@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.advantages.gae import gae
+from apportion.advantages.gae import critic_targets, gae
 from apportion.advantages.place import on_last_token
 from apportion.advantages.states import critic_values, turn_values
 from apportion.advantages.td import td
@@ -59,7 +59,7 @@ def bilevel_gae(
     """
     turns = turn_values(values, last, read="last")
     advantage = gae(reward, turns, discount=turn_discount, lam=turn_lam)
-    target = advantage + turns.before.masked(advantage.known).neutral()
+    target = critic_targets(advantage, turns.before)
     inside = critic_values(values, Signal.zeros(values.batch, Level.TURN, name="value"))
     credit = td(inside, reward=on_last_token(target), discount=discount, lam=lam, n_step=None, within=Level.TURN)
     # A turn without a return is not one with the return 0.

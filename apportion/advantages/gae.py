@@ -10,7 +10,7 @@ from apportion.advantages.td import td
 from apportion.rollouts import Level
 from apportion.signal import Signal
 
-__all__ = ["gae", "lambda_returns"]
+__all__ = ["critic_targets", "gae", "lambda_returns"]
 
 
 def gae(reward: Signal, values: StateValues, *, discount: float = 1.0, lam: float | Tensor = 0.95) -> Signal:
@@ -74,8 +74,29 @@ def lambda_returns(reward: Signal, values: StateValues, *, discount: float = 1.0
 
     Source: arXiv 1506.02438.
     """
-    advantage = gae(reward, values, discount=discount, lam=lam)
-    return advantage + values.before.masked(advantage.known).neutral()
+    return critic_targets(gae(reward, values, discount=discount, lam=lam), values.before)
+
+
+def critic_targets(advantage: Signal, before: Signal) -> Signal:
+    """What a critic should have said, from an advantage that is there already.
+
+        G_t = A_t + V(s_t)
+
+    Args:
+        advantage: A, of a critic's values.
+        before: those values, of the same level.
+
+    Returns:
+        A signal at that level; ABSENT where the advantage is not known.
+
+    Example:
+        >>> from apportion.batch import Batch
+        >>> b = Batch.of(groups=["q"], tokens=[2])
+        >>> v = Signal.of(b, Level.TOKEN, [0.5, 0.25], name="value")
+        >>> critic_targets(Signal.of(b, Level.TOKEN, [0.5, None], name="outcome"), v).values.tolist()
+        [1.0, 0.0]
+    """
+    return advantage + before.masked(advantage.known).neutral()
 
 
 def _placed(reward: Signal, level: Level) -> Signal:

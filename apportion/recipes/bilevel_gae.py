@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from apportion import advantages as adv
+from apportion.advantages.gae import critic_targets
 from apportion.advantages.states import OnTruncated
 from apportion.batch import Batch
 from apportion.recipe import Recipe, State, Streams
@@ -68,7 +69,7 @@ def bilevel_gae(
         advantage = adv.bilevel_gae(
             outcome, before, last, turn_discount=turn_discount, turn_lam=turn_lam, discount=discount, lam=lam
         )
-        return critic.streams(advantage, advantage + before.masked(advantage.known).neutral())
+        return critic.streams(advantage, critic_targets(advantage, before))
 
     return Recipe(
         name="bilevel_gae",

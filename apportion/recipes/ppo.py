@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from apportion.advantages.gae import gae, lambda_returns
+from apportion.advantages.gae import critic_targets, gae
 from apportion.advantages.states import OnTruncated, critic_values
 from apportion.batch import Batch
 from apportion.recipe import Recipe, State, Streams
@@ -64,8 +64,8 @@ def ppo(
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Streams:
         outcome, before, last = critic.of(batch, signals)
         states = critic_values(before, last)
-        targets = lambda_returns(outcome, states, discount=discount, lam=lam)
-        return critic.streams(gae(outcome, states, discount=discount, lam=lam), targets)
+        advantage = gae(outcome, states, discount=discount, lam=lam)
+        return critic.streams(advantage, critic_targets(advantage, states.before))
 
     return Recipe(
         name="ppo",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from apportion.advantages.gae import gae, lambda_returns
+from apportion.advantages.gae import critic_targets, gae
 from apportion.advantages.states import OnTruncated, turn_values
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument
@@ -71,8 +71,8 @@ def turn_gae(
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Streams:
         outcome, tokens, last = critic.of(batch, signals)
         states = turn_values(tokens, last, read=read)
-        targets = lambda_returns(outcome, states, discount=discount, lam=lam)
-        return critic.streams(gae(outcome, states, discount=discount, lam=lam), targets)
+        advantage = gae(outcome, states, discount=discount, lam=lam)
+        return critic.streams(advantage, critic_targets(advantage, states.before))
 
     return Recipe(
         name="turn_gae",
