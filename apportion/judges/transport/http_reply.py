@@ -29,7 +29,7 @@ async def read(reply: Any, *, limit: int) -> bytes:
     if coding != "identity":
         raise Failure("bad-reply", "a compressed body, which was not asked for")
     declared = reply.headers.get("content-length", "")
-    if declared.isdigit() and (len(declared) > 15 or int(declared) > limit):
+    if declared.isascii() and declared.isdecimal() and (len(declared) > 15 or int(declared) > limit):
         raise Failure("bad-reply", f"a body of {declared[:15]} bytes; the limit is {limit}")
     body = bytearray()
     async for part in reply.aiter_raw():

@@ -10,7 +10,7 @@ from typing import Self, get_args
 from urllib.parse import urlsplit
 
 from apportion._extras import require
-from apportion.errors import InvalidArgument
+from apportion.errors import InvalidArgument, shorten
 from apportion.judges.exchange import Request, Response
 from apportion.judges.transport.base import Failure, at_least
 from apportion.judges.transport.http_reply import beginning, failure_of, json_object, read
@@ -76,8 +76,10 @@ class OpenAITransport:
         at_least("connections", connections, 1, whole=True)
         at_least("response_bytes", response_bytes, 1, whole=True)
         self._key = "" if key_variable is None else os.environ.get(key_variable, "")
-        if key_variable is not None and not self._key:
-            raise InvalidArgument("key_variable", key_variable, "the name of an environment variable that is set")
+        # What cannot stand in a header would be quoted by the error that says so.
+        if key_variable is not None and not (self._key.isascii() and self._key.isprintable() and self._key.strip()):
+            expected = "the name of an environment variable that holds a key: printable ASCII, no line end"
+            raise InvalidArgument("key_variable", key_variable, expected)
         self._httpx = require("httpx", extra="judges")
         self._url = base_url.rstrip("/") + "/chat/completions"
         self._structured: Structured = structured
@@ -115,13 +117,15 @@ class OpenAITransport:
                 content = self._without_key(await read(reply, limit=self._largest))
                 return response_of(json_object(content, reply.headers.get("content-type", "")))
         except (httpx.ConnectTimeout, httpx.ConnectError) as error:
-            raise Failure("unavailable", f"no connection to {self._url}: {error}", charged="no") from None
+            raise Failure(
+                "unavailable", f"no connection to {self._url}: {shorten(str(error), 300)}", charged="no"
+            ) from None
         except httpx.TimeoutException as error:
             raise Failure("timeout", f"{type(error).__name__}: the server went silent") from None
         except httpx.DecodingError as error:
-            raise Failure("bad-reply", f"{type(error).__name__}: {error}") from None
+            raise Failure("bad-reply", f"{type(error).__name__}: {shorten(str(error), 300)}") from None
         except httpx.RequestError as error:
-            raise Failure("unavailable", f"{type(error).__name__}: {error or 'the connection broke'}") from None
+            raise Failure("unavailable", f"{type(error).__name__}: {shorten(str(error), 300)}") from None
 
     def _without_key(self, body: bytes) -> bytes:
         # Some servers quote the key that they refuse.

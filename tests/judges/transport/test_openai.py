@@ -236,6 +236,14 @@ def test_the_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch, capl
     assert "secret" not in caplog.text
 
 
+@pytest.mark.parametrize("key", ["", " ", "sk-secret\n", "sk-sécret"])
+def test_a_key_that_cannot_stand_in_a_header_is_not_quoted(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", key)
+    with pytest.raises(InvalidArgument, match="key_variable='JUDGE_KEY'") as caught:
+        OpenAITransport("http://127.0.0.1/v1", key_variable="JUDGE_KEY", tls=TLS)
+    assert "sk-" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
