@@ -130,6 +130,13 @@ def _needs(c: _Chosen) -> Iterator[Finding]:
                 message=f"needs {lacking} ({needs})",
                 remedy=f"{_MODE}={TRAINER}, which fetches what the rollouts and the critic brought",
             )
+        if c.recipe.parameters.get("anneal_after") is not None:
+            yield Finding(
+                severity="error",
+                about=f"{KEY}.anneal_after",
+                message="follows the training step, which an estimator is not told",
+                remedy=f"{_MODE}={TRAINER}",
+            )
         if stateful:
             yield Finding(
                 severity="error",

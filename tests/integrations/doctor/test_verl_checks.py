@@ -69,6 +69,13 @@ def test_a_column_that_configuration_alone_does_not_bring(estimator: str, what: 
     assert "apportion_sync" in found.remedy
 
 
+def test_a_schedule_that_no_estimator_can_follow(tmp_path: Path) -> None:
+    given = (TOKEN_SUM, "+algorithm.apportion.anneal_after=10", *loops(tmp_path, CREDIT))
+    assert list(said(check(*given, estimator="apportion_rlvp"), "error")) == ["algorithm.apportion.anneal_after"]
+    mode = "trainer.v1.trainer_mode=apportion_sync"
+    assert not said(check(*given, mode, estimator="apportion_rlvp"), "error")
+
+
 def test_turn_columns_with_an_ordinary_agent_loop() -> None:
     (found,) = said(check(TOKEN_SUM, estimator="apportion_rlvp"), "error").values()
     assert "turn columns 'violations' and 'fulfilments'" in found.message
