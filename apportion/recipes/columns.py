@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from apportion.batch import Batch
-from apportion.errors import MissingInput
+from apportion.errors import InvalidArgument, MissingInput
 from apportion.rollouts import Level, Trajectory
 from apportion.signal import Signal
-from apportion.verdicts import Abstained, Verdict, as_verdict
+from apportion.verdicts import LARGEST, Abstained, Verdict, as_verdict
 
 __all__ = ["TrajectoryColumn", "TurnColumn", "token_signal", "trajectory_column", "turn_column"]
 
@@ -109,7 +109,7 @@ def trajectory_column(column: str, *, name: str | None = None) -> TrajectoryColu
 
 
 def token_signal(batch: Batch, column: str, *, needed_by: str, how: str = "") -> Signal:
-    """A number that was recorded with every policy token; NaN is ABSENT.
+    """A number that was recorded with every policy token; NaN is ABSENT, and a behaviour's outside `own` is too.
 
     Args:
         batch: packed with its token columns.
@@ -119,6 +119,7 @@ def token_signal(batch: Batch, column: str, *, needed_by: str, how: str = "") ->
 
     Raises:
         MissingInput: no trajectory has the column.
+        InvalidArgument: an infinity, or a number beyond `LARGEST`; the rollouts are listed.
 
     Example:
         >>> b = Batch.of(groups=["q"], tokens=[2], token_columns={"values": torch.tensor([0.5, float("nan")])})
@@ -130,4 +131,13 @@ def token_signal(batch: Batch, column: str, *, needed_by: str, how: str = "") ->
         remedy = f"{how or 'record it'}, one number per response token, in Trajectory.{place}"
         raise MissingInput(needed_by, f"a token column {column!r}", remedy)
     numbers = batch.token_columns[column].to(torch.float64)
+    if column == "behaviour_logps" and batch.own is not None:
+        # Whatever stands there, nobody sampled these tokens in this rollout.
+        numbers = torch.where(batch.own, numbers, torch.nan)
+    beyond = torch.nonzero(numbers.abs() > LARGEST).flatten()
+    if beyond.numel():
+        owner = torch.unique(batch.owner(Level.TOKEN, Level.TRAJECTORY)[beyond])[:10].tolist()
+        named = ", ".join(batch.ids[i] for i in owner)
+        expected = f"numbers of at most {LARGEST:g}, NaN where unknown; not so in {named}"
+        raise InvalidArgument(f"token column {column!r}", numbers[beyond[:10]].tolist(), expected)
     return Signal.of(batch, Level.TOKEN, numbers, name=column, known=~torch.isnan(numbers))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
+import torch
+
 from apportion import advantages as adv
 from apportion.advantages.modulate_weights import hindsight_ratio
 from apportion.batch import Batch
@@ -41,7 +43,7 @@ def hca(
         A = (1 - min(pi(a | s) / h(a | s, outcome), limit)) * Z
 
     Args:
-        action: what is one action: a "turn" (the log-probabilities of its tokens add up) or a "token".
+        action: what is one action: a "turn" (the log-probabilities of what was sampled in it add up) or a "token".
         limit: the largest ratio pi / h; one turn can turn the return around by at most limit - 1 times.
         baseline: "none": Z is the outcome itself, as in the paper; "group": its advantage inside the group.
         hindsight: token column with log h.
@@ -69,9 +71,10 @@ def hca(
         before = token_signal(batch, policy, needed_by="recipe hca", how="record it when sampling")
         after = token_signal(batch, hindsight, needed_by="recipe hca", how=_HOW)
         if action == "turn":
-            # A turn is known when all of its tokens are: a sum over some of them is another action.
-            whole = batch.pool((before.known & after.known).to(before.values.dtype), Level.TOKEN, Level.TURN, "min") > 0
-            before, after = (x.pool(Level.TURN, "sum").masked(whole) for x in (before, after))
+            # A turn is known when all that was sampled in it is: a sum over some of it is another action.
+            own = torch.ones_like(before.known) if batch.own is None else batch.own
+            holes = batch.pool((own & ~(before.known & after.known)).to(torch.float64), Level.TOKEN, Level.TURN, "sum")
+            before, after = (x.masked(own).pool(Level.TURN, "sum").masked(holes == 0) for x in (before, after))
         z = signals["outcome"].neutral()
         return adv.modulate(
             z if baseline == "none" else adv.group_center(z), hindsight_ratio(before, after, limit=limit)

@@ -11,6 +11,7 @@ from apportion.errors import InvalidArgument
 from apportion.rewards.base import Reward
 from apportion.rewards.branches import branch_rewards
 from apportion.rewards.prefixes import prefixes
+from apportion.rollouts import Level
 from apportion.signal import Signal
 
 __all__ = ["BRANCH_COLUMNS", "Branches", "branches_needed", "tree_observers", "tree_of"]
@@ -47,14 +48,14 @@ def tree_of(signals: Mapping[str, Signal], *, among: Signal) -> Tree:
         among: the outcome, TRAJECTORY.
 
     Example:
-        >>> from apportion.batch import Batch, Level
+        >>> from apportion.batch import Batch
         >>> b = Batch.of(groups=["q", "q"], turns=[2, 1])
         >>> prefix = Signal.of(b, Level.TURN, [1.0, 2.0, 1.0], name="prefix")
         >>> for outcome in ([1.0, 0.0], [1.0, None]):
         ...     tree_of({"prefix": prefix}, among=Signal.of(b, Level.TRAJECTORY, outcome, name="outcome")).node.tolist()
         [3, 0, 3]
-        [0, 0, 0]
+        [0, 0, 1]
     """
     if "prefix" in signals:
-        return prefix_tree(signals["prefix"]).among(among.known)
+        return prefix_tree(signals["prefix"].masked(among.batch.spread(among.known, Level.TRAJECTORY, Level.TURN)))
     return branch_tree(signals["rollout"], signals["parent"], signals["copied"]).among(among.known)

@@ -159,3 +159,10 @@ def test_a_batch_from_tensors_needs_no_files() -> None:
     nothing = Signal.of(batch, Level.TRAJECTORY, [None], name="bootstrap_value")
     found = made.assign_signals(batch, {"outcome": outcome, "bootstrap_value": nothing}, step=None, state={})
     assert found.advantages.values.tolist() == pytest.approx([0.475, 0.5])  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), 1e200])
+def test_a_value_that_cannot_be_computed_with_is_refused_by_the_name_of_its_rollout(value: float) -> None:
+    rows = [rollout([0.5], name="good", reward=1.0), rollout([0.5, value], name="broken", reward=1.0)]
+    with pytest.raises(InvalidArgument, match=r"token column 'values'.*at most 1e\+150.*not so in broken$"):
+        recipes.load("ppo").score(rows)

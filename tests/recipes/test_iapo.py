@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -114,6 +115,14 @@ def test_hindsight_that_changes_nothing_gives_nothing() -> None:
 def test_an_action_that_was_not_scored_gets_the_return() -> None:
     row = hindsight("a", 2.0, LOG, [math.nan, AFTER[1], AFTER[2], AFTER[3]])
     assert advantages(recipes.load("hca"), [row]) == pytest.approx([2.0, 2.0, -2.0, -2.0])
+
+
+def test_an_action_is_what_was_sampled_of_it() -> None:
+    """The end token of the first turn was appended by hand: 1 - (1/2) / (1/4) for the token before it."""
+    row = hindsight("a", 1.0, LOG, [math.log(0.25), *AFTER[1:]])
+    logps = [LOG[0], -math.inf, 0.0, *LOG[2:]]
+    row = dataclasses.replace(row, own=[1, 0, 0, 1, 1], behaviour_logps=logps)  # type: ignore[arg-type]
+    assert advantages(recipes.load("hca"), [row]) == pytest.approx([-1.0, 0.0, -1.0, -1.0])
 
 
 def test_the_return_may_be_compared_inside_the_group() -> None:
