@@ -2,7 +2,8 @@
 
     servers    OpenAITransport, VllmOffline, LocalTransport; without a model: Mock, Cassette
     wrappers   Timeout, Journalled, Budget, Limits, Retry, Pause, Cache, Resumed; Recording makes a cassette
-    together   connect(server, ...) stacks them; Blocking(transport) is its synchronous face; ask_all, ask_each
+    together   connect(server, ...) stacks them on a loop of their own (Hosted); ask_all, ask_each;
+               Blocking(transport) is the synchronous face
 
 Everything is an `apportion.judges.exchange.Transport`: `async ask(request)`, `async aclose()`.
 """
@@ -18,6 +19,7 @@ from apportion.judges.transport.budget import Budget
 from apportion.judges.transport.cache import Cache
 from apportion.judges.transport.cassette import Cassette, Recording
 from apportion.judges.transport.connect import Connection, connect
+from apportion.judges.transport.hosted import Hosted
 from apportion.judges.transport.journal import Journal
 from apportion.judges.transport.journalled import Journalled, Resumed
 from apportion.judges.transport.limits import Limits
@@ -39,6 +41,7 @@ __all__ = [
     "Connection",
     "EndpointDown",
     "Failure",
+    "Hosted",
     "Journal",
     "Journalled",
     "Limits",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
-from apportion.errors import InvalidArgument
+from apportion.errors import ApportionError, InvalidArgument
 from apportion.judges.exchange import ErrorKind, Request, Response, Transport, TransportError
 
-__all__ = ["Charged", "Failure", "Server", "Wrapper", "at_least"]
+__all__ = ["Charged", "Failure", "NotStored", "Server", "Wrapper", "at_least"]
 
 Charged: TypeAlias = Literal["no", "perhaps"]
 
@@ -48,6 +48,10 @@ class Failure(TransportError):
 
 def _failure(kind: ErrorKind, detail: str, retry_after: float | None, charged: Charged) -> Failure:
     return Failure(kind, detail, retry_after=retry_after, charged=charged)
+
+
+class NotStored(ApportionError, OSError):
+    """An answer came and could not be written down (a full disk). It ends the run, which would pay for it twice."""
 
 
 class Wrapper:

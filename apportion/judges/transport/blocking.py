@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from apportion.judges.exchange import Request, Response, Transport
 from apportion.judges.transport.ask_all import Outcome, ask_all
+from apportion.judges.transport.hosted import Home
 
 __all__ = ["Blocking"]
 
@@ -32,12 +31,11 @@ class Blocking:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="apportion-judge", daemon=True)
-        self._thread.start()
+        self._home = Home()
+        self._open = True
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self._home.begin(work)
         try:
             return future.result()
         finally:
@@ -53,14 +51,12 @@ class Blocking:
 
     def close(self) -> None:
         """Closes the transport and ends the thread."""
-        if self._loop.is_closed():
-            return
-        try:
-            self._run(self._transport.aclose())
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        if self._open:
+            self._open = False
+            try:
+                self._run(self._transport.aclose())
+            finally:
+                self._home.close()
 
     def __enter__(self) -> Self:
         return self

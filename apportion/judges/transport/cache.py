@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from apportion.errors import InvalidArgument
 from apportion.judges.exchange import Request, Response, Transport
-from apportion.judges.transport.base import Wrapper, at_least
+from apportion.judges.transport.base import NotStored, Wrapper, at_least
 from apportion.judges.transport.once import Once
 
 __all__ = ["Cache"]
@@ -57,6 +57,7 @@ class Cache(Wrapper):
 
     Raises:
         InvalidArgument: a file that is no cache, a negative limit.
+        NotStored: when asking, a full disk, or another process that writes for longer than `busy_s`.
 
     Example:
         >>> import tempfile
@@ -81,7 +82,7 @@ class Cache(Wrapper):
     ) -> None:
         super().__init__(inner)
         at_least("limit_bytes", limit_bytes, 0, whole=True)
-        self._scope = scope
+        self._scope, self._path = scope, os.fspath(path)
         self._limit = limit_bytes
         self._once = Once()
         self._database = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
@@ -95,7 +96,10 @@ class Cache(Wrapper):
         self.hits = 0
 
     async def _on_disk(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except sqlite3.OperationalError as error:
+            raise NotStored(f"{self._path}: {error}") from error
 
     def _find(self, key: str) -> Response | None:
         query = "UPDATE answers SET used = ? WHERE key = ? RETURNING response"

@@ -6,9 +6,10 @@ import os
 
 from apportion.judges.exchange import Transport
 from apportion.judges.transport.allowance import Allowance
-from apportion.judges.transport.base import Server, Wrapper
+from apportion.judges.transport.base import Server
 from apportion.judges.transport.budget import Budget
 from apportion.judges.transport.cache import Cache
+from apportion.judges.transport.hosted import Hosted
 from apportion.judges.transport.journal import Journal, Sync
 from apportion.judges.transport.journalled import Journalled, Resumed
 from apportion.judges.transport.limits import Limits
@@ -19,8 +20,8 @@ from apportion.judges.transport.timeout import Timeout
 __all__ = ["Connection", "connect"]
 
 
-class Connection(Wrapper):
-    """A server behind its wrappers, and what they counted. Made by `connect`."""
+class Connection(Hosted):
+    """A server behind its wrappers, and what they counted. Made by `connect`, asked from any event loop."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ def connect(
         Resumed( Cache( Pause( Retry( Limits( Budget( Journalled( Timeout( server ))))))))
 
     A stored answer waits for nothing; waiting for a retry holds no slot; only calls in flight hold budget; what is open
-    in the journal was in flight, at most `concurrency` calls.
+    in the journal was in flight, at most `concurrency` calls. All of it lives on a loop of its own (`Hosted`).
 
     Args:
         server: where the model is.

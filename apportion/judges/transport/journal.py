@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from apportion.errors import InvalidArgument
 from apportion.judges.exchange import Response
+from apportion.judges.transport.base import NotStored
 
 __all__ = ["Journal", "Sync"]
 
@@ -48,6 +49,7 @@ class Journal:
 
     Raises:
         InvalidArgument: a file that is no journal, that is another server's or in use by another process.
+        NotStored: a full disk.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, scope: str, sync: Sync = "system") -> None:
@@ -133,10 +135,10 @@ class Journal:
         try:
             while done < len(line):
                 done += os.write(self._file, line[done:])
-        except OSError:
-            # A full disk: half a line in the middle would spoil what follows.
+        except OSError as error:
+            # Half a line in the middle would spoil what follows.
             os.ftruncate(self._file, self._end)
-            raise
+            raise NotStored(f"{self.path}: {error}") from error
         self._end += done
 
     def find(self, digest: str) -> Response | None:

@@ -55,7 +55,7 @@ class Journalled(Wrapper):
 
     Args:
         inner: what is asked, with its timeout.
-        journal: where it is written; an answer that cannot be written (a full disk) is not used: the error is raised.
+        journal: where it is written; an answer that cannot be written is not used: `NotStored` is raised.
     """
 
     def __init__(self, inner: Transport, journal: Journal) -> None:

@@ -23,6 +23,7 @@ from apportion.judges.transport import (
     ask_all,
     connect,
 )
+from apportion.judges.transport.base import NotStored
 from apportion.judges.transport.window import Window
 from tests.judges.transport.said import Clock, ask
 
@@ -161,7 +162,7 @@ def test_a_full_disk_ends_the_run_and_leaves_whole_lines(tmp_path: Path, monkeyp
         return write(file, line)
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(NotStored, match="No space"):
         texts(transport, "b", close=False)
     monkeypatch.undo()
     assert texts(transport, "c") == ["about c"]
