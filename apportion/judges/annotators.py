@@ -18,11 +18,12 @@ from apportion.judges.grammar import Read
 from apportion.judges.prompts import Prompt, Server, build, candidate_pieces, reference_pieces, task_pieces, turn_pieces
 from apportion.judges.templates import Template
 from apportion.rewards import _arguments
-from apportion.rewards.annotators import Label, Links
+from apportion.rewards.annotators import Annotated, Label, Links
+from apportion.rewards.annotators.base import asked_of
 from apportion.rewards.recorded import require_turns
 from apportion.rewards.running import UNLIMITED, gather
-from apportion.rollouts import Trajectory
-from apportion.verdicts import Abstained, Failed
+from apportion.rollouts import Level, Trajectory
+from apportion.verdicts import Abstained, Failed, Scored
 
 __all__ = ["ROLE_MEANINGS", "FirstWrong", "LinksOf", "RolesOf", "first_wrong", "links", "roles"]
 
@@ -82,6 +83,25 @@ class FirstWrong(_Asking):
         named: tuple[int, ...] = read.values["first_wrong"]
         return named[0] if named else -1
 
+    def position(self, *, name: str = "first wrong turn") -> Annotated:
+        """The number of the first wrong turn as a TRAJECTORY observer of role "shaping": -1 for none."""
+        return Annotated(asked_of(_Located(self)), _position, _arguments.text("name", name), Level.TRAJECTORY)
+
+
+@dataclass(frozen=True)
+class _Located:
+    find: FirstWrong
+
+    def require(self, trajectories: Sequence[Trajectory]) -> None:
+        self.find.require(trajectories)
+
+    async def __call__(self, trajectory: Trajectory) -> int | Failed | None:
+        return await self.find.locate(trajectory)
+
+
+def _position(trajectory: Trajectory, found: int) -> Scored:
+    return Scored(float(found), "no wrong turn" if found < 0 else f"turn {found} is wrong")
+
 
 def first_wrong(
     transport: Transport, *, server: Server, reasks: int = 1, template: Template = FIRST_WRONG
@@ -96,7 +116,8 @@ def first_wrong(
 
     Returns:
         An annotator of flags: False before the first wrong turn, True there; turns after it get none, nobody judged
-        them. `.locate(trajectory)` gives the number, -1 for none. A reply that cannot be read is `Failed`.
+        them. `.position()` is an observer of the number, -1 for none, as `fapo` takes it. A reply that cannot be read
+        is `Failed`.
 
     Raises:
         InvalidArgument: negative `reasks`.

@@ -35,6 +35,7 @@ _RECIPES: Mapping[str, str] = {
     "reinforce_pp_baseline": _CLASSICAL,
     "rloo": _CLASSICAL,
     "bilevel_gae": "apportion.recipes.bilevel_gae",
+    "fapo": "apportion.recipes.fapo",
     "gdpo": "apportion.recipes.gdpo",
     "ppo": "apportion.recipes.ppo",
     "turn_gae": "apportion.recipes.turn_gae",
