@@ -34,7 +34,8 @@ test: $(VENV)/.test ## run the tests and the doctests, those against TRL's and v
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 test-verl: $(VENV)/.test ## run veRL's own trainer for a few steps, without a GPU, and look at what its actor was given
-	APPORTION_VERL_RUNS=1 $(BIN)/python -m pytest -q tests/integrations/verl_adapter/test_main_ppo.py
+	APPORTION_VERL_RUNS=1 $(BIN)/python -m pytest -q tests/integrations/verl_adapter/test_main_ppo.py \
+	  tests/integrations/verl_adapter/test_main_ppo_trainer.py tests/integrations/doctor/test_planted.py
 
 test-vllm: $(VLLM)/.test ## run the tests that need vLLM, in .venv-vllm, since vLLM and veRL exclude each other
 	OMP_NUM_THREADS=1 $(VLLM)/bin/python -m pytest -q tests/vllm tests/judges/scoring/test_transformers.py
