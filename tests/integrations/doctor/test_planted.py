@@ -99,6 +99,20 @@ def test_registered_only_in_the_driver(doctor: Program, tmp_path: Path) -> None:
     assert any(f["about"] == "this process" and f["severity"] == "fine" for f in findings)
 
 
+@pytest.mark.skipif(os.environ.get("APPORTION_VERL_RUNS") != "1", reason="starts Ray: run with make test-verl")
+def test_registered_in_the_driver_but_not_in_a_ray_worker(doctor: Program, tmp_path: Path) -> None:
+    fakes.verl(tmp_path)
+    quiet = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    code, findings = doctor("--ray", **quiet)
+    (worker,) = [f for f in findings if f["about"] == "a Ray worker"]
+    assert (code, worker["severity"]) == (0, "fine")
+    fakes.metadata(tmp_path, "apportion", "0.1.0")
+    code, findings = doctor("--ray", before="import verl, apportion.integrations.verl.entry_point", **quiet)
+    assert code == 1
+    found = [f["message"] for f in errors(findings) if f["about"] == "a Ray worker"]
+    assert any("registered in this process only" in message for message in found)
+
+
 def test_unsupported_version(doctor: Program, tmp_path: Path) -> None:
     fakes.verl(tmp_path)
     fakes.metadata(tmp_path, "verl", "0.5.0")
