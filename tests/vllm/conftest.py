@@ -85,6 +85,25 @@ def local_model(tiny_model: Path) -> Any:
     return transformers.AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
 
 
+@pytest.fixture(scope="session")
+def engine(tiny_model: Path) -> Any:
+    """vLLM in this process, without a prefix cache, as scoring needs it."""
+    os.environ.update(ENVIRONMENT)
+    # One process: the engine ends with this one, however that ends.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    import vllm
+
+    return vllm.LLM(
+        model=str(tiny_model),
+        dtype="float32",
+        max_model_len=LONGEST,
+        max_num_seqs=8,
+        enforce_eager=True,
+        enable_prefix_caching=False,
+        seed=0,
+    )
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

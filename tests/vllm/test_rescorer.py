@@ -1,7 +1,5 @@
 """Real vLLM against transformers on the same weights: the engine here, the server with its prefix cache on."""
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from apportion.judges.scoring import (
     own_tokens,
 )
 from apportion.verdicts import Abstained, Failed
-from tests.vllm.conftest import ENVIRONMENT, LONGEST, SERVED, WIDTH
+from tests.vllm.conftest import LONGEST, SERVED, WIDTH
 
 # The kernels differ; a shift by one token differs by more than 1.
 TOLERANCE = 1e-4
@@ -38,24 +36,6 @@ def requests() -> list[Any]:
 @pytest.fixture(scope="module")
 def local(local_model: Any) -> TransformersRescorer:
     return TransformersRescorer(local_model, name=SERVED)
-
-
-@pytest.fixture(scope="module")
-def engine(tiny_model: Path) -> Any:
-    os.environ.update(ENVIRONMENT)
-    # One process: the engine ends with this one, however that ends.
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    import vllm
-
-    return vllm.LLM(
-        model=str(tiny_model),
-        dtype="float32",
-        max_model_len=LONGEST,
-        max_num_seqs=8,
-        enforce_eager=True,
-        enable_prefix_caching=False,
-        seed=0,
-    )
 
 
 @pytest.fixture(scope="module")
