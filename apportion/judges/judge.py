@@ -152,7 +152,7 @@ def judge(
     `Failed` with its text, never a number; in "group" it fails the whole group: nobody knows whose scores shifted.
 
     Raises:
-        InvalidArgument: samples below 1, `at_least` beyond them, or an unknown choice.
+        InvalidArgument: no transport, samples below 1, `at_least` beyond them, or an unknown choice.
         MissingInput: rollouts without text, or without turns where the conversation is shown.
 
     Example:
@@ -171,6 +171,8 @@ def judge(
 
     Source: our own; k samples, shuffles and the meta judge as in DeepSeek-GRM (arXiv 2504.02495).
     """
+    if not isinstance(transport, Transport):
+        raise InvalidArgument("transport", transport, "what carries requests: an object with `ask` and `aclose`")
     _arguments.whole("samples", samples, at_least=1)
     _arguments.whole("reasks", reasks, at_least=0)
     if _arguments.whole("at_least", at_least, at_least=1) > samples:

@@ -23,6 +23,7 @@ _FLAWS = because(
 )
 
 ROWS = [
+    *(recipe(name, degree=0) for name in ("judge", "ruler_like", "grm")),
     recipe(
         "fapo",
         moved=[0],

@@ -389,6 +389,8 @@ def test_wrong_settings_are_refused_before_anything_is_asked() -> None:
     ):  # fmt: skip
         with pytest.raises(InvalidArgument):
             judge(model, server=SERVER, **settings)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="carries requests"):
+        judge("http://localhost", server=SERVER)  # type: ignore[arg-type]
     chat = Trajectory(id="r", group="q", response_ids=[1], messages=({"role": "assistant", "content": "hi"},))
     with pytest.raises(MissingInput, match="the table of turns"):
         observe([judge(model, server=SERVER, shows="conversation")], [chat])
