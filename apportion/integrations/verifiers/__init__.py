@@ -1,6 +1,6 @@
 """verifiers 0.4, whose traces prime-rl trains on: rewards as scoring functions, traces as rollouts, credit in them.
 
-    as_reward(reward)          a `@vf.reward` function of a task, or one plugged in by configuration
+    as_reward(reward)          a scoring function for a task's configuration
     rollout_of(trace)          tokens, turns, calls, rewards and metrics of one branch
     assign(traces, recipe)     per-token advantages in `MessageNode.advantages`
 

@@ -18,7 +18,7 @@ __all__ = ["as_reward"]
 def as_reward(
     reward: Reward, *, weight: float = 1.0, timeout: float | None = None
 ) -> Callable[[Any], Awaitable[dict[str, float]]]:
-    """A reward of trajectories as a `@vf.reward` function of the trace.
+    """A reward of trajectories as a function of the trace that a task's configuration names.
 
     Args:
         reward: of whole trajectories.
@@ -35,8 +35,8 @@ def as_reward(
         MissingExtra: verifiers is not installed.
 
     Example:
-        In a task's module: `correct = as_reward(outcome(numeric()), weight=1.0)`, and in its configuration
-        `rewards = {correct = {fn = "my_task:correct"}}`.
+        In a task's module: `correct = as_reward(outcome(numeric()))`, and in its configuration
+        `rewards = {correct = {fn = "my_task:correct"}}`. A `@vf.reward` method may also `return await correct(trace)`.
     """
     if reward.level is not Level.TRAJECTORY:
         raise InvalidArgument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -29,8 +30,8 @@ def _verifiers(monkeypatch: pytest.MonkeyPatch) -> None:
             return function
 
         module.reward = mark  # type: ignore[attr-defined]
-        monkeypatch.setitem(__import__("sys").modules, "verifiers", ModuleType("verifiers"))
-        monkeypatch.setitem(__import__("sys").modules, "verifiers.v1", module)
+        monkeypatch.setitem(sys.modules, "verifiers", ModuleType("verifiers"))
+        monkeypatch.setitem(sys.modules, "verifiers.v1", module)
 
 
 def test_a_trace_is_token_exact() -> None:
@@ -129,15 +130,13 @@ def test_a_reward_of_turns_belongs_to_a_recipe() -> None:
 
 
 @pytest.mark.skipif(stand_ins.vf is None, reason="verifiers is not installed")
-def test_its_own_scoring_records_the_score() -> None:
+def test_its_own_scoring_takes_the_function_from_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     vf = stand_ins.vf
-
-    class Mine(vf.Task[vf.TaskData]):  # type: ignore[name-defined, misc]
-        pass
-
-    made = as_reward(outcome("length", name="correct"), weight=2.0)
-    Mine.correct = staticmethod(made)
+    module = ModuleType("my_task")
+    module.correct = as_reward(outcome("length", name="correct"), weight=2.0)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "my_task", module)
+    config = vf.TaskConfig.model_validate({"rewards": {"correct": {"fn": "my_task:correct"}}})
     trace = stand_ins.trace(rewards={})
-    asyncio.run(Mine(vf.TaskData(idx=0)).score(trace))
+    asyncio.run(vf.Task(vf.TaskData(idx=0), config).score(trace))
     assert trace.rewards["correct"].score == 3.0
     assert trace.reward == 6.0
