@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from apportion.judges.transport.allowance import Allowance
 from apportion.judges.transport.ask_all import Outcome, ask_all, ask_each
-from apportion.judges.transport.base import Failure, Server, Wrapper
+from apportion.judges.transport.base import Endpoint, Failure, NotStored, Wrapper
 from apportion.judges.transport.batched import Batched
 from apportion.judges.transport.blocking import Blocking
 from apportion.judges.transport.budget import Budget
@@ -39,6 +39,7 @@ __all__ = [
     "Cache",
     "Cassette",
     "Connection",
+    "Endpoint",
     "EndpointDown",
     "Failure",
     "Hosted",
@@ -47,13 +48,13 @@ __all__ = [
     "Limits",
     "LocalTransport",
     "Mock",
+    "NotStored",
     "OpenAITransport",
     "Outcome",
     "Pause",
     "Recording",
     "Resumed",
     "Retry",
-    "Server",
     "Timeout",
     "VllmOffline",
     "Wrapper",

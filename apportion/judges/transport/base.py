@@ -1,4 +1,4 @@
-"""What all transports share: `Server`, `Failure`, `Wrapper`."""
+"""What all transports share: `Endpoint`, `Failure`, `Wrapper`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 from apportion.errors import ApportionError, InvalidArgument
 from apportion.judges.exchange import ErrorKind, Request, Response, Transport, TransportError
 
-__all__ = ["Charged", "Failure", "NotStored", "Server", "Wrapper", "at_least"]
+__all__ = ["Charged", "Endpoint", "Failure", "NotStored", "Wrapper", "at_least"]
 
 Charged: TypeAlias = Literal["no", "perhaps"]
 
 
 @runtime_checkable
-class Server(Transport, Protocol):
+class Endpoint(Transport, Protocol):
     """A transport that ends at a model.
 
     Attributes:

@@ -51,7 +51,7 @@ class Cache(Wrapper):
     Args:
         inner: what is asked otherwise.
         path: a SQLite file; made where it is missing. Not on a network file system.
-        scope: identity of the server; see `Server.identity`.
+        scope: identity of the server; see `Endpoint.identity`.
         limit_bytes: of keys and answers; the file takes somewhat more.
         busy_s: seconds to wait for another process that writes.
 

@@ -6,7 +6,7 @@ import os
 
 from apportion.judges.exchange import Transport
 from apportion.judges.transport.allowance import Allowance
-from apportion.judges.transport.base import Server
+from apportion.judges.transport.base import Endpoint
 from apportion.judges.transport.budget import Budget
 from apportion.judges.transport.cache import Cache
 from apportion.judges.transport.hosted import Hosted
@@ -58,7 +58,7 @@ class Connection(Hosted):
 
 
 def connect(
-    server: Server,
+    server: Endpoint,
     *,
     concurrency: int = 16,
     requests_per_minute: float | None = None,
