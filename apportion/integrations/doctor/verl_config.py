@@ -73,8 +73,8 @@ def unknown_keys(config: Any) -> list[str]:
         config: of `compose`.
     """
     conf: Any = require("omegaconf", extra="verl").OmegaConf
-    plain = [conf.to_container(one, resolve=False) for one in (config, compose())]
-    return list(_beyond(*plain, ""))
+    given, known = (conf.to_container(one, resolve=False) for one in (config, compose()))
+    return list(_beyond(given, known, ""))
 
 
 def _beyond(given: Mapping[str, Any], known: Mapping[str, Any], path: str) -> Iterator[str]:
