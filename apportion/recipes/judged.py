@@ -14,7 +14,7 @@ from apportion.judges.prompts import Server, Shows
 from apportion.judges.rubrics import Rubric, points
 from apportion.recipe import Recipe, State
 from apportion.recipes.files import defined_in
-from apportion.recipes.note_inputs import GivenReward, reward_of, shown
+from apportion.recipes.note_inputs import GivenReward, reward_of
 from apportion.rewards import Truncated, outcome
 from apportion.rewards.base import Reward
 from apportion.signal import Signal
@@ -90,8 +90,10 @@ def ruler_like(
     """
     given: Reward | str = column
     if transport is not None:
-        given = ask_judge(transport, server=Server(model), rubric=_SCORE, context="group", shows=shows, samples=samples)
-    settings = {"transport": shown(transport), "model": model, "samples": samples, "shows": shows}
+        given = ask_judge(
+            _transport(transport), server=Server(model), rubric=_SCORE, context="group", shows=shows, samples=samples
+        )
+    settings = {"transport": _shown(transport), "model": model, "samples": samples, "shows": shows}
     return _recipe("ruler_like", given, settings, column=column, dialect=dialect, truncated=truncated)
 
 
@@ -142,7 +144,7 @@ def grm(
             pooling="sum",
         )
     settings = {
-        "transport": shown(transport),
+        "transport": _shown(transport),
         "model": model,
         "samples": samples,
         "temperature": temperature,
@@ -154,6 +156,10 @@ def grm(
 def _transport(given: Transport | str) -> Transport:
     found: Transport = defined_in(given, "transport", argument="transport") if isinstance(given, str) else given
     return found
+
+
+def _shown(given: Asked) -> str | None:
+    return given if given is None or isinstance(given, str) else type(given).__name__
 
 
 _PAPERS: Mapping[str, str] = {"grm": "2504.02495"}

@@ -80,5 +80,7 @@ def test_what_is_no_judge_is_refused() -> None:
 def test_a_file_may_define_the_transport(tmp_path: Path) -> None:
     file = tmp_path / "asks.py"
     file.write_text("from tests.recipes.test_judged import by_worth, Scripted\ntransport = Scripted(by_worth)\n")
-    found = observe(grm(transport=str(file), samples=1).observers, group_of(GROUP))["judge"]
-    assert [v.value for v in found] == [1.0, 9.0, 5.0]
+    for made in (grm(transport=str(file), samples=1), ruler_like(transport=str(file))):
+        found = observe(made.observers, group_of(GROUP))["judge"]
+        assert [v.value for v in found] == [1.0, 9.0, 5.0]
+        assert made.parameters["transport"] == str(file)
