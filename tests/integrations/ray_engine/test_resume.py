@@ -23,8 +23,10 @@ def command(source: Path, recipe: Path, out: Path, *more: str) -> list[str]:
     return [*map(str, listed), "-p", f"log={recipe.parent / 'log'}", "-p", "slow=0.2", "--block-rows", "8", *more]
 
 
-def test_a_killed_driver(cluster: str, rollouts: Make, score: Score, noted: Path, tmp_path: Path) -> None:
-    source, out, log = rollouts(160), tmp_path / "cut", tmp_path / "log"
+def test_a_killed_driver(
+    cluster: str, rollouts: Make, score: Score, noted: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    source, out, log = rollouts(96), tmp_path / "cut", tmp_path / "log"
     environment = {**os.environ, "RAY_ADDRESS": cluster}
     driver = subprocess.Popen(command(source, noted, out), env=environment, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 120
@@ -41,12 +43,13 @@ def test_a_killed_driver(cluster: str, rollouts: Make, score: Score, noted: Path
         command(source, noted, out, "--resume"), env=environment, capture_output=True, text=True, check=False
     )
     assert resumed.returncode == 0, resumed.stderr
-    assert json.loads(resumed.stdout)["rollouts"] == 160
+    assert json.loads(resumed.stdout)["rollouts"] == 96
     seen = Counter(observed(log))
     kept = {r["id"] for r in read_blocks(out)}
-    assert kept == set(seen) == {f"r{i}" for i in range(160)}
+    assert kept == set(seen) == {f"r{i}" for i in range(96)}
     # At most the blocks under way when the driver died, of two workers, were looked at again.
     assert sum(n > 1 for n in seen.values()) <= 2 * 8
+    request.getfixturevalue("inline")
     score(source, noted, parameters={"log": str(log)}, out="whole")
     digests = [json.loads((tmp_path / name / "manifest.json").read_text())["sha256"] for name in ("cut", "whole")]
     assert digests[0] == digests[1]
