@@ -72,6 +72,8 @@ def pure(
         raise InvalidArgument("temperature", temperature, "a positive number")
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
+        if baseline == "token" and not batch.has_tokens:
+            raise InvalidArgument("baseline", baseline, "'turn' for text-only rollouts, which have no token counts")
         # A turn in which the policy wrote nothing is no step of its.
         scored = signals["score"].neutral().masked(wrote(batch))
         ahead = return_to_go(scored, form=form, temperature=temperature)

@@ -67,7 +67,7 @@ def test_the_only_scored_rollout_has_nothing_to_compare_with() -> None:
 def test_what_is_missing_or_wrong_is_said() -> None:
     with pytest.raises(MissingInput, match=r"turn column 'step_score'.*process reward model"):
         pure().score([rollout("a", [{}], reward=1.0)])
-    with pytest.raises(InvalidArgument, match="text only"):
+    with pytest.raises(InvalidArgument, match="baseline='token': expected 'turn' for text-only rollouts"):
         pure().score([scored("1", 0.9), scored("2", 0.1)])
     with pytest.raises(InvalidArgument, match="temperature"):
         pure(temperature=0.0)
