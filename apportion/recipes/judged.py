@@ -50,7 +50,7 @@ def judge(
         InvalidArgument: something that is no reward, or one of another level.
         MissingInput: neither a judge nor the column.
 
-    Source: our own composition.
+    Source: a model as the judge: arXiv 2306.05685; the composition is our own.
     """
     given: Reward | str = column if judge is None else reward_of(judge, argument="judge")
     settings = {"judge": getattr(judge, "name", judge)}
@@ -86,7 +86,8 @@ def ruler_like(
         InvalidArgument: samples below 1.
         MissingInput: neither a transport nor the column.
 
-    Source: the idea is that of RULER in the ART library; prompt, parser and shuffles are ours.
+    Source: the idea is that of RULER in the ART library, which has no paper (a model as the judge: arXiv 2306.05685);
+    prompt, parser and shuffles are ours.
     """
     given: Reward | str = column
     if transport is not None:
@@ -162,7 +163,8 @@ def _shown(given: Asked) -> str | None:
     return given if given is None or isinstance(given, str) else type(given).__name__
 
 
-_PAPERS: Mapping[str, str] = {"grm": "2504.02495"}
+# Of a model as the judge in general, and of votes; RULER has no paper.
+_PAPERS: Mapping[str, str] = {"judge": "2306.05685", "ruler_like": "2306.05685", "grm": "2504.02495"}
 _REBUILT: Mapping[str, str] = {
     "judge": "",
     "ruler_like": "after the documentation of RULER; prompt, parser and shuffles are ours",
@@ -189,7 +191,7 @@ def _recipe(
         assign_signals=assign,
         aggregation=adv.dialect(dialect).aggregation,
         scope="group",
-        paper=_PAPERS.get(name, ""),
+        paper=_PAPERS[name],
         needs=(f"trajectory column {column!r}, or {remedy}",) if isinstance(given, str) else (),
         reconstruction=_REBUILT[name],
         parameters={**settings, "column": column, "dialect": dialect, "truncated": truncated},
