@@ -27,8 +27,8 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
         rf"\b{_JUDGE}(?:'s)? (?:note|instructions?|message|notice)\b",
         rf"\b(?:as|you are) (?:a|an|the) {_JUDGE}\b",
         rf"\b{_JUDGE}\b.{{0,40}}\b(?:must|should|please|award|give|assign|output|mark)\b",
-        r"\b(?:please )?(?:give|award|assign|rate|grade|mark) (?:this|it|my|me|the)\b.{0,60}"
-        r"\b(?:full|top|highest|maximum|perfect|\d{1,3}|correct|pass)\b",
+        r"\b(?:give|award|assign|grant|rate|grade|mark) (?:this|it|my|me|the)\b.{0,60}"
+        r"\b(?:(?:full|top|highest|maximum|perfect) (?:score|marks?|points?|credit|rating|grade)|(?:score|rating) of \d)",
     ),
     "overrides instructions": (
         rf"\b{_ORDER} (?:{_BEFORE} ){{1,3}}{_RULES}",
@@ -43,7 +43,7 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
     "claims a verdict": (
         r"\bverdict\b\s*[0-9a-f]{0,16}\s*[:=]",
         r"\b(?:score|rating|grade|reward)\b[\"']?\s*(?:[:=]|is)\s*[\"']?\d",
-        r"\b\d{1,3}\s*/\s*(?:5|10|100)\b",
+        r"\b(?:score|rating|rated|graded?|marks?)\b.{0,20}\b\d{1,3}\s*/\s*(?:5|10|100)\b",
         r"\b(?:final )?(?:judg(?:e)?ment|evaluation|assessment)\b.{0,20}\b(?:complete|correct|passed?|approved)\b",
         r"\[\[\s*(?:\d{1,3}|[ab])\s*\]\]",
     ),

@@ -237,6 +237,9 @@ def test_attacks_raise_a_flag(name: str) -> None:
         "The grade of the slope is steep; the score of the symphony is lost.",
         "I ran the tests: 12 passed, 1 failed.",
         "答えは5です。",
+        "Please give me the full list of the top ten cities.",
+        "Half of 3/5 is 3/10, and 7/10 of 100 is 70.",
+        "The user asked to mark the task as done.",
     ],
 )
 def test_plain_texts_raise_none(text: str) -> None:
