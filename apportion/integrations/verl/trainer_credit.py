@@ -14,7 +14,7 @@ from apportion.batch import Batch
 from apportion.errors import InvalidArgument
 from apportion.integrations.verl.aggregation import for_trainer
 from apportion.integrations.verl.encoding import Carried, Layout, decode
-from apportion.integrations.verl.estimator import _refuse_failing
+from apportion.integrations.verl.estimator import _refuse_failing, _refuse_unrecorded
 from apportion.integrations.verl.settings import Settings
 from apportion.integrations.verl.trainer_rows import Row, rollout_of
 from apportion.recipe import Credit, State
@@ -89,6 +89,7 @@ def credit_rows(given: Given, settings: Settings, *, step: int, state: State, to
         for row, kept, one, score in zip(rows, own, carried, shown, strict=True)
     ]
     verdicts = _verdicts(settings, layout, rollouts, carried, shown)
+    _refuse_unrecorded(settings, verdicts)
     _refuse_failing(settings, verdicts)
     batch = Batch.pack(rollouts)
     credit, after = settings.recipe.assign(batch, verdicts, step=step, state=state)

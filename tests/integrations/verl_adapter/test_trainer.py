@@ -18,12 +18,14 @@ from torch import Tensor
 from apportion.batch import Batch
 from apportion.errors import InvalidArgument, MissingInput
 from apportion.integrations.doctor.verl_config import compose
-from apportion.integrations.verl.encoding import FAILED, Layout, encode
+from apportion.integrations.verl.encoding import FAILED, UNRECORDED, Layout, encode
 from apportion.integrations.verl.trainer_contract import ChangedTrainer, check_contract
+from apportion.integrations.verl.trainer_credit import Given, credit_rows
+from apportion.integrations.verl.trainer_rows import read_rows
 from apportion.integrations.verl.trainer_state import folder_to_resume, read_state, write_state
 from apportion.recipes import load
 from apportion.rollouts import Trajectory, Turn
-from apportion.verdicts import Scored
+from apportion.verdicts import Failed, Scored
 from tests.differential import needs
 from tests.integrations.verl_adapter.cpu_platform import tiny
 
@@ -169,6 +171,28 @@ def test_turn_columns_from_extra_fields_and_carried_verdicts_agree(monkeypatch: 
     assert torch.allclose(carried[:, :5], wanted, atol=1e-6)
 
 
+def test_a_column_that_no_rollout_carried_is_a_wrong_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = Layout.of(load("rlvp").observers)
+    long = [mask + [0] * 6 for mask in MASKS]
+    turns = [1 + (0 in mask[:3] and len(mask) > 3) for mask in MASKS]
+    dense = [
+        encode(
+            layout,
+            [[Scored(1.0)], [UNRECORDED] * n, [UNRECORDED] * n],
+            score=1.0,
+            mask=np.array(mask, bool),
+            kl_in_reward=False,
+        ).tolist()
+        for mask, n in zip(long, turns, strict=True)
+    ]
+    padded = nested([[-1.0] * len(mask) for mask in long])
+    more = {"responses": nested([[1] * len(mask) for mask in long], torch.int64), "rm_scores": nested(dense)}
+    more |= {"response_mask": nested(long, torch.int64), "rollout_log_probs": padded, "old_log_probs": padded}
+    made = Trainer(monkeypatch, "apportion_rlvp", "actor_rollout_ref.actor.loss_agg_mode=token-sum")
+    with pytest.raises(MissingInput, match="violations"):
+        made.step(stored(**more))
+
+
 def test_kl_moves_the_outcome_and_a_marker_survives_it(monkeypatch: pytest.MonkeyPatch) -> None:
     kl = ["algorithm.use_kl_in_reward=True", "algorithm.kl_ctrl.kl_coef=0.5"]
     made = Trainer(monkeypatch, "apportion_grpo", *kl)
@@ -177,8 +201,6 @@ def test_kl_moves_the_outcome_and_a_marker_survives_it(monkeypatch: pytest.Monke
     moved = [r - 0.25 * sum(mask) for r, mask in zip(REWARDS, MASKS, strict=True)]
     verdicts = [Scored(m) for m in moved]
     batch = Batch.pack(rollouts())
-    from apportion.verdicts import Failed
-
     credit, _ = load("grpo").assign(batch, {"outcome": [verdicts[0], Failed("lost"), *verdicts[2:]]})
     assert torch.allclose(found, credit.padded(width=5), atol=1e-5)
     assert not found[1].any()
@@ -186,9 +208,6 @@ def test_kl_moves_the_outcome_and_a_marker_survives_it(monkeypatch: pytest.Monke
 
 def test_rejected_tokens_leave_the_loss_but_split_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Trainer(monkeypatch, "apportion_ppo", "critic.enable=True").trainer
-    from apportion.integrations.verl.trainer_credit import Given, credit_rows
-    from apportion.integrations.verl.trainer_rows import read_rows
-
     fields = stored(values=nested(VALUES))
     rows = read_rows(tensordict.TensorDict(fields, batch_size=[4]), [str(i) for i in range(4)])
     mask = fields["response_mask"].to_padded_tensor(0) != 0
@@ -214,8 +233,6 @@ def test_columns_beside_the_score(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Trainer(monkeypatch, "apportion_remax").step(stored(facts))
     assert found[0].tolist() == pytest.approx([0.5, 0.5, 0, 0.5, 0])
     teacher = [[[0.0], [-2.0], *([[-3.0]] * (len(mask) - 1)), [9.0]] for mask in MASKS]
-    from apportion.integrations.verl.trainer_rows import read_rows
-
     fields = stored(facts, teacher_logprobs=nested(teacher))
     (first, *_) = read_rows(tensordict.TensorDict(fields, batch_size=[4]), list("abcd"))
     assert first.tokens["teacher_logps"].tolist() == [-2.0, -3.0, -3.0, -3.0]
