@@ -28,7 +28,7 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
         rf"\b(?:as|you are) (?:a|an|the) {_JUDGE}\b",
         rf"\b{_JUDGE}\b.{{0,40}}\b(?:must|should|please|award|give|assign|output|mark)\b",
         r"\b(?:give|award|assign|grant|rate|grade|mark) (?:this|it|my|me|the)\b.{0,60}"
-        r"\b(?:(?:full|top|highest|maximum|perfect) (?:score|marks?|points?|credit|rating|grade)|(?:score|rating) of \d)",
+        r"\b(?:(?:full|top|highest|maximum|perfect) (?:score|marks?|points?|grade|rating)|(?:score|rating) of)\b",
     ),
     "overrides instructions": (
         rf"\b{_ORDER} (?:{_BEFORE} ){{1,3}}{_RULES}",
