@@ -59,6 +59,24 @@ class Server:
         _arguments.whole("limit", self.limit, at_least=2)
         _arguments.choice("syntax", self.syntax, ("line", "json"))
 
+    def check_deadline(self, *, tokens_per_s: float, deadline_s: float) -> None:
+        """Refuses answers so long that they cannot arrive in time: every long verdict would be a timeout.
+
+        Args:
+            tokens_per_s: how fast the server writes one answer.
+            deadline_s: seconds that a call may take.
+
+        Raises:
+            InvalidArgument: max_tokens / tokens_per_s > deadline_s.
+
+        Example:
+            >>> Server("judge", max_tokens=8000).check_deadline(tokens_per_s=40, deadline_s=200)
+        """
+        needed = self.max_tokens / _arguments.number("tokens_per_s", tokens_per_s, at_least=1e-9)
+        if needed > _arguments.number("deadline_s", deadline_s, at_least=0):
+            expected = f"at most {int(deadline_s * tokens_per_s)}: {needed:g} s needed, {deadline_s:g} s allowed"
+            raise InvalidArgument("max_tokens", self.max_tokens, expected)
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:

@@ -151,6 +151,12 @@ def test_an_exception_of_the_judge_is_no_disagreement_with_the_labels() -> None:
     assert agreement_with([True], [Failed("exception")]).share is None
 
 
+def test_answers_longer_than_the_deadline_permits_are_refused_before_the_run() -> None:
+    with pytest.raises(InvalidArgument, match="300 s needed, 200 s allowed"):
+        Server("judge", max_tokens=12_000).check_deadline(tokens_per_s=40, deadline_s=200)
+    Server("judge", max_tokens=8_000).check_deadline(tokens_per_s=40, deadline_s=200)
+
+
 def test_weights_that_are_all_0_are_refused_before_a_call() -> None:
     with pytest.raises(InvalidArgument, match="a weight other than 0"):
         Rubric(tuple(yes_no(name, "?", weight=0) for name in "abc"))
