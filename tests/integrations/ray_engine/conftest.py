@@ -55,8 +55,8 @@ def recipe(*, log: str, slow: float = 0.0, deadly: str = "") -> Recipe:
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[str]:
     """The address of a Ray cluster on this machine, which this process is connected to."""
-    ray = pytest.importorskip("ray")
-    pytest.importorskip("ray.data")
+    import ray
+
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray.init(
         address="local",
