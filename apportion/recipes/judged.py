@@ -185,9 +185,10 @@ def _recipe(
         return adv.grpo(signals["judge"], dialect=dialect)
 
     remedy = "judge=" if name == "judge" else "transport="
+    told = f"give {remedy} (an object, or a Python file that defines `{remedy[:-1]}`), or record verdicts"
     return Recipe(
         name=name,
-        observers=[outcome(given, truncated=truncated, name="judge")],
+        observers=[outcome(given, truncated=truncated, name="judge", remedy=told)],
         assign_signals=assign,
         aggregation=adv.dialect(dialect).aggregation,
         scope="group",

@@ -60,7 +60,9 @@ def siop(
     if not 0 <= discount <= 1:
         raise InvalidArgument("discount", discount, "a number in [0, 1]")
     states = States(potential, column=column, start_value=start_value)
-    trust = outcome(reliability, name="reliability") if isinstance(reliability, str) else reliability
+    trust = reliability
+    if isinstance(trust, str):
+        trust = outcome(trust, name="reliability", remedy="record how far the rollout's own answer can be trusted, q")
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
         q = signals[trust.name].named("reliability")

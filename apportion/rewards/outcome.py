@@ -78,6 +78,7 @@ def outcome(
     *,
     truncated: Truncated = "keep",
     name: str = "outcome",
+    remedy: str = "",
 ) -> Outcome:
     """Whether the task was solved: one value per trajectory, from a column, a function or a check of the answer.
 
@@ -93,6 +94,7 @@ def outcome(
             "exclude" makes them `Failed`, so that they leave their group. Excluding counts towards the failure limit of
             `observe`, because a policy that learns to run into the limit escapes its score.
         name: what the verdicts are called.
+        remedy: how the column comes about, for the message where no trajectory has it.
 
     Returns:
         A TRAJECTORY reward; the evidence names what was decided about truncated rollouts.
@@ -108,7 +110,8 @@ def outcome(
         [Scored(value=1.0, evidence="column 'reward'"), Failed(error='aborted by the infrastructure: sandbox lost')]
     """
     if isinstance(source, str):
-        return Outcome(FunctionReward(FromColumn(_arguments.text("source", source)), name), truncated, name)
+        column = FromColumn(_arguments.text("source", source), name, remedy)
+        return Outcome(FunctionReward(column, name), truncated, name)
     if isinstance(source, Reward):
         return Outcome(source, truncated, name)
     return Outcome(FunctionReward(source, name), truncated, name)
@@ -119,6 +122,8 @@ class FromColumn:
     """The value of a trajectory column; a missing one is `Failed`."""
 
     column: str
+    needed_by: str = "outcome"
+    remedy: str = ""
 
     def require(self, trajectories: Sequence[Trajectory]) -> None:
         """Raises `MissingInput` when no trajectory has the column at all: a wrong name, rather than lost values."""
@@ -126,7 +131,8 @@ class FromColumn:
             columns = {str(column) for trajectory in trajectories for column in trajectory.columns}
             present = [_arguments.brief(column, 80) for column in sorted(columns)]
             how = f"the columns are {', '.join(present[:20])}" if present else "the rollouts have no columns"
-            raise MissingInput("outcome", f"the column {self.column!r}", how, [t.id for t in trajectories])
+            remedy = f"{self.remedy}; {how}" if self.remedy else how
+            raise MissingInput(self.needed_by, f"the column {self.column!r}", remedy, [t.id for t in trajectories])
 
     def __call__(self, trajectory: Trajectory) -> Verdict:
         """The recorded value."""
