@@ -1,8 +1,7 @@
 """Rules of conduct: what an action must not do in the state it is taken in, and the compliant action that earns credit.
 
-Four rules of verified penalties (arXiv 2607.07435) are built in: a penalty is for something done, never for something
-left out; each penalty is paired with a credit; the credit is for an action, not for the absence of violations; and the
-outcome stays the driver, which is for the recipe to see to.
+Four rules of verified penalties (arXiv 2607.07435) are built in: a penalty is for something done, never left out; each
+is paired with a credit; that is for an action, not for the absence of violations; and the outcome drives (see recipes).
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ class Rule:
         penalty: taken off per violation, >= 0.
         credit: paid per fulfilment, >= 0.
         unpaired: why this penalty has no credit; without it a penalty must have one.
-        max_credits: at most so many paid fulfilments per trajectory, where a credit could be farmed; `None` for no
-            limit.
+        max_credits: at most so many paid fulfilments per trajectory, where a credit could be farmed; `None`: no limit.
         why: the rule in a sentence, for the evidence; default: written from the predicates.
 
     Raises:
