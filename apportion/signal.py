@@ -35,6 +35,7 @@ __all__ = ["Signal", "Term"]
 _ABSENT, _KNOWN = int(Presence.ABSENT), int(Presence.KNOWN)
 _EXACT = 1e-9
 RESIDUAL_TOL = 1e-12
+ROUNDING = 1e-6
 
 Numbers: TypeAlias = Sequence[float | None] | Tensor | npt.NDArray[Any]
 
@@ -283,6 +284,20 @@ class Signal:
     def named(self, name: str) -> Signal:
         """All terms merged into one of this name."""
         return replace(self, terms={name: Term(self.level, self.values)})
+
+    def settled(self) -> Signal:
+        """The same values; what rounding left between them and the sum of the terms goes to the largest term.
+
+        For moves that divide by something tiny and blow rounding up. A difference beyond `ROUNDING` is no rounding and
+        stays for `check` to find.
+        """
+        parts = self.ledger()
+        if len(parts) < 2 or not self.values.numel():
+            return self
+        rest = self.values - torch.stack(list(parts.values())).sum(0)
+        name = max(parts, key=lambda one: float(parts[one].detach().abs().max()))
+        rest = torch.where(rest.abs() <= ROUNDING * self.values.abs().clamp_min(1.0), rest, 0.0)
+        return replace(self, terms={**self.terms, name: Term(self.level, parts[name] + rest)})
 
     # ------------------------------------------------------------------------------------------------------- moves
 

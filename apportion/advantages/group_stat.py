@@ -31,6 +31,9 @@ Scale: TypeAlias = Literal["none", "std", "loo_std", "mad", "mean"]
 Unit: TypeAlias = Literal["element", "trajectory", "token"] | Tensor | Sequence[Hashable]
 Singleton: TypeAlias = Literal["zero", "raw", "raise"]
 
+# A factor from which the rounding of terms becomes visible beside advantages of about 1.
+_BLOWN_UP = 1e3
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GroupStatistics:
@@ -235,7 +238,8 @@ def group_stat(
             centred = values - (weighted / torch.where(stats.mass > 0, stats.mass, 1.0))[stats.key]
         return torch.where(raw, values, torch.where(flat, 0.0, centred * factor))
 
-    return x.linear(move).neutral()
+    made = x.linear(move).neutral()
+    return made.settled() if bool((factor.abs() > _BLOWN_UP).any()) else made
 
 
 def _factor(

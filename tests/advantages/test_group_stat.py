@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from apportion.advantages.group_stat import group_stat, group_statistics
 from apportion.batch import Batch
-from apportion.errors import InvalidArgument
+from apportion.errors import InvalidArgument, LedgerMismatch
 from apportion.quick import rewards_signal
 from apportion.rollouts import Level
 from apportion.signal import Signal
@@ -302,3 +304,23 @@ def test_text_only_turns_all_count_since_nobody_knows_their_tokens() -> None:
 def test_a_group_whose_turns_but_one_are_silent_has_nothing_to_compare() -> None:
     batch = Batch.of(groups=["q", "q"], turns=[1, 1], tokens=[3, 0])
     assert group_stat(Signal.of(batch, Level.TURN, [1.0, 0.0], name="x")).values.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("apart", [1e-8, 1e-6, 1e-3])
+def test_a_tiny_scale_leaves_no_rounding_between_the_terms_and_their_sum(apart: float) -> None:
+    b = Batch.of(groups=["q", "q", "q"])
+    outcome = Signal.of(b, Level.TRAJECTORY, [1.0, 1.0, 1.0], name="outcome")
+    path = Signal.of(b, Level.TRAJECTORY, [apart, 0.0, 1.0 / 3.0 * apart], name="path")
+    made = group_stat(0.1 * outcome + path)
+    assert made.residual() <= 1e-12
+    assert made.values.abs().max() > 0.5
+
+
+def test_a_term_that_is_really_wrong_is_not_settled() -> None:
+    b = Batch.of(groups=["q", "q"])
+    x = Signal.of(b, Level.TRAJECTORY, [1.0, 1.0 + 1e-7], name="a") + Signal.zeros(b, Level.TRAJECTORY, name="b")
+    wrong = replace(
+        x, terms={**x.terms, "b": replace(x.terms["b"], values=x.terms["b"].values + torch.tensor([1e-7, 0]))}
+    )
+    with pytest.raises(LedgerMismatch):
+        group_stat(wrong).check()
