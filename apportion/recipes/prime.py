@@ -61,10 +61,10 @@ def prime(
         raise InvalidArgument("norm", norm, f"one of {', '.join(get_args(Norm))}")
 
     def assign(batch: Batch, signals: Mapping[str, Signal], *, step: int | None, state: State) -> Signal:
+        size = batch.size(Level.TOKEN)
         how = "score the response under the implicit reward model and under its reference"
         model = token_signal(batch, rm_logps, needed_by="recipe 'prime'", how=how)
         reference = token_signal(batch, ref_logps, needed_by="recipe 'prime'", how=how)
-        size = batch.size(Level.TOKEN)
         own = torch.ones(size, dtype=torch.bool, device=batch.device) if batch.own is None else batch.own
         both = model.known & reference.known & own
         implicit = (model.masked(both) - reference.masked(both)).named("implicit reward") * beta

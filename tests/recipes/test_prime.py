@@ -68,7 +68,7 @@ def test_what_is_missing_or_wrong_is_said() -> None:
     bare = Trajectory(id="a", group="q", response_ids=[1], columns={"reward": 1.0})  # type: ignore[arg-type]
     with pytest.raises(MissingInput, match=r"token column 'rm_logps'.*implicit reward model"):
         prime().score([bare])
-    with pytest.raises(MissingInput, match=r"token column 'rm_logps'.*one number per response token"):
+    with pytest.raises(InvalidArgument, match="text only"):
         prime().score([Trajectory(id="a", group="q", columns={"reward": 1.0})])
     with pytest.raises(InvalidArgument, match="norm"):
         prime(norm="group")  # type: ignore[arg-type]
