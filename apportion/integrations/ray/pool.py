@@ -40,7 +40,8 @@ def answers(
         cpus = float(ray.cluster_resources().get("CPU", 1.0))
         size = min(workers or max(int(cpus), 1), len(rows))
         logging.getLogger("ray.data").setLevel(logging.ERROR)
-        blocks = data.from_items(list(rows), override_num_blocks=len(rows))
+        # Ray promises the order of rows inside one of its own blocks, and of nothing else.
+        blocks = data.from_items(list(rows), override_num_blocks=1 if job.in_order else len(rows))
         blocks.context.enable_progress_bars = False
         blocks.context.print_on_execution_start = False
         scored = blocks.map(
